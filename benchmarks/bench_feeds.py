@@ -24,7 +24,7 @@ from agents.service.base import CycleContext
 from agents.service.process import ProcessSettings
 from benchmarks.measuring import NOW, report
 from broker.feeds.model.rucio.answers import Did
-from broker.simulation.demo.grid_documents import GridSize, cric_documents
+from broker.simulation.model.demo.grid_documents import GridSize, cric_documents
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.schema.migrate import upgrade

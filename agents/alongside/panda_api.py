@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import httpx
 
 from broker.errors import Refused
-from broker.feeds.model.fetching.terms import FetchTerms, Surroundings
-from broker.feeds.model.fetching.web import Extensions, bearer_token, hard_end, shown, trust_of
+from broker.fetching.terms import FetchTerms, Surroundings
+from broker.fetching.web import Extensions, bearer_token, hard_end, shown, trust_of
 from broker.lifecycle.model.panda_requests import (
     IDENTITY_PATH,
     KILL_PATH,

@@ -10,7 +10,7 @@ from agents.feeds.options import surroundings_of
 from agents.lifecycle.ending_options import PandaApiOptions
 from agents.lifecycle.job_actions import Moved
 from agents.service.base import CycleContext
-from broker.feeds.model.fetching.terms import NotFetched
+from broker.fetching.terms import NotFetched
 from broker.lifecycle.model.panda_requests import kill_requests
 from broker.lifecycle.statements import requested
 from broker.lifecycle.statements.actions import ActionContext, JobAction

@@ -32,9 +32,9 @@ from broker.feeds.model.cric.endpoints import closed, endpoint_table
 from broker.feeds.model.cric.queues import queue_table, tag_table
 from broker.feeds.model.cric.relations import relation_table
 from broker.feeds.model.cric.sites import panda_site_table, site_table
-from broker.feeds.model.documents import Document
 from broker.feeds.model.rows import Key, MappedTable
 from broker.feeds.statements import table_writing
+from broker.fetching.documents import Document
 
 FORGOTTEN_AFTER = timedelta(days=7)
 """A queue that CRIC has not listed for so long is removed, and so is a value of the network."""

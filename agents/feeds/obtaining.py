@@ -10,11 +10,11 @@ from typing import Any
 
 from agents.feeds.options import FeedOptions, surroundings_of
 from agents.service.base import CycleContext
-from broker.feeds.model.documents import Document, DocumentRefused, parse
-from broker.feeds.model.fetching.terms import Fetched, NotFetched, Validators
-from broker.feeds.model.fetching.web import fetch, shown
 from broker.feeds.model.rows import check_shrunk
-from broker.feeds.statements.feed_documents import KeptDocument, kept_documents
+from broker.fetching.documents import Document, DocumentRefused, parse
+from broker.fetching.terms import Fetched, NotFetched, Validators
+from broker.fetching.web import fetch, shown
+from broker.store.snapshots.feed_documents import KeptDocument, kept_documents
 
 _AT_ONCE = 4
 

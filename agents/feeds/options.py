@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agents.service.base import AgentOptions, CycleContext
-from broker.feeds.model.fetching.terms import Credentials, FetchTerms, Surroundings, trusted_by
+from broker.fetching.terms import Credentials, FetchTerms, Surroundings, trusted_by
 
 _MIB = 2**20
 USE_OF_BUDGET = 0.7

@@ -14,11 +14,12 @@ from agents.feeds.options import FeedOptions
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.domain.work import DroppedRow
 from broker.feeds.model.changes import RowChange, TableChanges
-from broker.feeds.model.documents import Document, DocumentRefused
 from broker.feeds.model.rucio import schedule
 from broker.feeds.model.rucio.answers import Answer, RawAnswer, read_answer
 from broker.feeds.model.rucio.asking import digest_of
-from broker.feeds.statements import feed_documents, replica_requests
+from broker.fetching.documents import Document, DocumentRefused
+from broker.store.reads import replica_requests
+from broker.store.snapshots import feed_documents
 
 DATASETS = "datasets"
 

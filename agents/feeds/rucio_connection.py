@@ -16,8 +16,8 @@ from pydantic import Field
 from agents.feeds.importing import FeedAlarm
 from agents.feeds.options import USE_OF_BUDGET
 from agents.service.base import AgentOptions, CycleContext
-from broker.feeds.model.documents import DocumentRefused
 from broker.feeds.model.rucio.client import Rucio, RucioClient, RucioUnavailable
+from broker.fetching.documents import DocumentRefused
 
 QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")

@@ -13,14 +13,14 @@ from agents.feeds.options import FeedOptions
 from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, connect, gather, paced
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.process import ProcessSettings
-from broker.feeds.model.documents import Document, DocumentRefused
-from broker.feeds.model.fetching.terms import Validators
 from broker.feeds.model.rucio.client import NotAtRucio
 from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
-from broker.feeds.statements.feed_documents import KeptDocument
 from broker.feeds.statements.quota_accounts import accounts
+from broker.fetching.documents import Document, DocumentRefused
+from broker.fetching.terms import Validators
 from broker.snapshot.sources.quota import QUOTA_REFRESH
 from broker.store.connection.tables import TableCatalogue
+from broker.store.snapshots.feed_documents import KeptDocument
 
 QUOTAS = "quotas"
 _NOTE = sa.text("""

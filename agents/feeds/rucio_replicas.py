@@ -21,10 +21,12 @@ from broker.feeds.model.rucio.answers import FOUND, Answer, Did
 from broker.feeds.model.rucio.asking import Heard, Known, Questions, ask, digest_of
 from broker.feeds.model.rucio.client import Rucio, RucioUnavailable
 from broker.feeds.model.rucio.schedule import Asked
-from broker.feeds.statements import feed_documents, feed_runs, replica_requests
+from broker.feeds.statements import feed_runs
 from broker.feeds.statements.feed_runs import FeedRun
-from broker.feeds.statements.replica_requests import Request
 from broker.store.connection.tables import TableCatalogue
+from broker.store.reads import replica_requests
+from broker.store.reads.replica_requests import Request
+from broker.store.snapshots import feed_documents
 
 _log = logging.getLogger(__name__)
 DOCUMENT = "replicas"

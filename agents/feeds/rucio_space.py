@@ -14,12 +14,12 @@ from agents.feeds.options import FeedOptions
 from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, connect, gather, paced
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.process import ProcessSettings
-from broker.feeds.model.documents import Document
-from broker.feeds.model.fetching.terms import Validators
 from broker.feeds.model.rucio.client import NotAtRucio
 from broker.feeds.model.rucio.space import space_table, usage_of_rows
 from broker.feeds.statements import table_writing
-from broker.feeds.statements.feed_documents import KeptDocument
+from broker.fetching.documents import Document
+from broker.fetching.terms import Validators
+from broker.store.snapshots.feed_documents import KeptDocument
 
 SPACE = "space"
 

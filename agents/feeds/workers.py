@@ -10,9 +10,9 @@ from agents.feeds.obtaining import obtain
 from agents.feeds.options import FeedOptions
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.feeds.model.changes import TableChanges
-from broker.feeds.model.documents import Document
 from broker.feeds.model.worker_statistics import worker_table
-from broker.feeds.statements import feed_documents
+from broker.fetching.documents import Document
+from broker.store.snapshots import feed_documents
 
 STATISTICS = "statistics"
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents.alongside.panda_api import PandaServer
 from agents.service.brake import BrakedOptions
 from broker.errors import Refused
-from broker.feeds.model.fetching.terms import Credentials, FetchTerms, trusted_by
+from broker.fetching.terms import Credentials, FetchTerms, trusted_by
 
 Way = Literal["panda_api", "sql"]
 #: An answer is a list of truth values.

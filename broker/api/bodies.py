@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from starlette.requests import ClientDisconnect, Request
 
 from broker.api.problems import Problem
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 
 _GZIP = 16 + zlib.MAX_WBITS
 _LESS = "send less, or in parts"

@@ -24,8 +24,8 @@ from starlette.concurrency import run_in_threadpool
 
 from broker.api.configuration import IssuerSection
 from broker.errors import BrokerError
-from broker.feeds.model.fetching.terms import FetchTerms, Surroundings
-from broker.feeds.model.fetching.web import fetch
+from broker.fetching.terms import FetchTerms, Surroundings
+from broker.fetching.web import fetch
 from broker.store import http_requests
 from broker.store.connection.database import Database
 from broker.store.connection.errors import TRANSIENT_ERRORS

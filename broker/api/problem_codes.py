@@ -1,6 +1,6 @@
 """What each code of a problem means and what its reader does about it: the page to which ``type`` points (RFC 9457).
 
-Codes that decisions give too (``broker.brokerages.reasons``) have their meaning there.
+Codes that decisions give too (``broker.decisions.answers.known_reasons``) have their meaning there.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from broker.brokerages.profile import read_profile
-from broker.brokerages.reasons import known_reasons
 from broker.cli.application import build_app
+from broker.decisions.answers.known_reasons import known_reasons
 from broker.decisions.answers.rules_in_force import chain_of
 from broker.decisions.commands import reason_reference
 from broker.decisions.commands.rules import kind_of

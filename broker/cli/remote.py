@@ -19,7 +19,7 @@ from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table
 from broker.cli.time_arguments import duration
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.feeds.model.fetching.web import shown
+from broker.fetching.web import shown
 from broker.settings import read_settings
 from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
 

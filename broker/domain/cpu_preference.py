@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 
 #: An architecture string longer than this is no architecture string.
 MAX_CHARACTERS = 20_000

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from broker.codec.json_depth import is_too_deep
 from broker.domain.work import DroppedRow
+from broker.json_depth import is_too_deep
 
 #: A name longer than this is no name: it is dropped, so that it cannot fill logs, tables and memory.
 MAX_NAME_CHARACTERS = 256

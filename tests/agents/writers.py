@@ -16,8 +16,8 @@ from agents.service import registry
 from agents.service.base import Agent
 from agents.service.process import ProcessSettings
 from broker.pools.statements.pool_registration import Asked, attach, register
-from broker.simulation.demo import grid_documents
-from broker.simulation.demo.grid_documents import GridSize
+from broker.simulation.model.demo import grid_documents
+from broker.simulation.model.demo.grid_documents import GridSize
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from tests.agents.classified_grid import HUGE, SAMPLES, SHARES, site

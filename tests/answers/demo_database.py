@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from broker import resources
 from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
-from broker.simulation.demo.facts import facts_from_texts
-from broker.simulation.demo.grid import build_scenario
+from broker.simulation.model.demo.facts import facts_from_texts
+from broker.simulation.model.demo.grid import build_scenario
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario

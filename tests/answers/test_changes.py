@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from broker.decisions.answers.changed_work import TaskChange, lowered
 from broker.decisions.answers.parts import Compared, ThrottleState, gap_percent
+from broker.decisions.answers.phrases import comparison, seconds, size, throttle, with_unit
 from broker.domain.decisions import Observation
 from broker.domain.requests import REQUESTS
 from broker.errors import nearest
 from broker.grid.answers.misses_at_queue import needed_value
-from broker.phrases import comparison, seconds, size, throttle, with_unit
 from broker.store.query_context import NothingFound, known_name
 
 

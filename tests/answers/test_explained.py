@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
 from broker.decisions.answers.parts import Counts
+from broker.decisions.answers.phrases import many
 from broker.decisions.answers.reason_codes import reason_code
 from broker.decisions.answers.sentences import (
     cure_sentence,
@@ -20,8 +21,7 @@ from broker.decisions.answers.sentences import (
     verdict_sentence,
 )
 from broker.decisions.answers.why_not import why_not
-from broker.phrases import many
-from broker.simulation.demo.summary import summarise
+from broker.simulation.model.demo.summary import summarise
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking, NothingFound
 from tests.answers.demo_database import (

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.decisions.answers.phrases import day_and_moment
 from broker.decisions.answers.rules import rules
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.day_counts import DayCount, day_counts, totals_of_the_day
@@ -29,7 +30,6 @@ from broker.history.answers.stored_states import chunk_states
 from broker.history.answers.tasks import task_list
 from broker.history.answers.user import user_answer
 from broker.history.answers.user_sentences import throttle_sentences
-from broker.phrases import day_and_moment
 from broker.pools.answers.pool import pool_answer
 from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import rejection_map

@@ -11,8 +11,8 @@ from broker import resources
 from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.grid.answers.grid import last_snapshot
 from broker.grid.answers.queues import queues
-from broker.simulation.demo.facts import facts_from_texts
-from broker.simulation.demo.grid import build_scenario
+from broker.simulation.model.demo.facts import facts_from_texts
+from broker.simulation.model.demo.grid import build_scenario
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking
 from broker.store.scenarios.load_dump import load

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker import resources
-from broker.simulation.demo.facts import DemoFacts, facts_from_texts
-from broker.simulation.demo.grid import build_scenario
+from broker.simulation.model.demo.facts import DemoFacts, facts_from_texts
+from broker.simulation.model.demo.grid import build_scenario
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 Scenario = dict[str, Any]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from broker.simulation.demo.clock import Clock
+from broker.simulation.model.demo.clock import Clock
 
 
 def test_times_are_utc_without_zone_and_whole_seconds() -> None:

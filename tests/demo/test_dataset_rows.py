@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.task_rows import FIRST_TASK
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.task_rows import FIRST_TASK
 
 Row = dict[str, Any]
 

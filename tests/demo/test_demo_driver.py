@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from broker.decisions.answers.agent_cycle import broker_once
 from broker.simulation.answers.demo_driver import DemoDriver
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.live_script import OUTAGE_FROM, OUTAGE_TO, REFRESH_EVERY, STEP_S
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.live_script import OUTAGE_FROM, OUTAGE_TO, REFRESH_EVERY, STEP_S
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario

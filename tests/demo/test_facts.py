@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from broker.simulation.demo.facts import DemoFacts, facts_from_texts
+from broker.simulation.model.demo.facts import DemoFacts, facts_from_texts
 
 GRID = """
 defaults: {kind: unified, cores: 8, slots: 800, ram_mb: 16000, min_ram_mb: 0, max_walltime_h: 96, min_walltime_h: 0,

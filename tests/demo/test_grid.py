@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.grid import build_scenario
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.grid import build_scenario
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario

@@ -7,10 +7,10 @@ from itertools import count
 
 import pytest
 
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.live_script import ARRIVAL_EVERY, STEP_S, WAVE, Happenings, LiveJob, happenings
-from broker.simulation.demo.load_rows import FIRST_PANDAID
-from broker.simulation.demo.task_rows import quick_jobs
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.live_script import ARRIVAL_EVERY, STEP_S, WAVE, Happenings, LiveJob, happenings
+from broker.simulation.model.demo.load_rows import FIRST_PANDAID
+from broker.simulation.model.demo.task_rows import quick_jobs
 
 STEPS_AN_HOUR = int(3600 / STEP_S)
 HOURS = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from broker.simulation.demo.arrivals import NextNumbers, arrival_tables
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.live_script import (
+from broker.simulation.model.demo.arrivals import NextNumbers, arrival_tables
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.live_script import (
     ARRIVAL_EVERY,
     AWAITING_INPUT,
     END_SHARE,
@@ -21,7 +21,7 @@ from broker.simulation.demo.live_script import (
     LiveJob,
     happenings,
 )
-from broker.simulation.demo.load_rows import running_jobs
+from broker.simulation.model.demo.load_rows import running_jobs
 
 JOBS = [LiveJob(number, ("activated", "running", "starting")[number % 3], "BNL") for number in range(1, 4001)]
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from broker.simulation.demo.facts import DemoFacts
+from broker.simulation.model.demo.facts import DemoFacts
 
 Row = dict[str, Any]
 

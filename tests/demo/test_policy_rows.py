@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.policy_rows import resource_type_of, share_queue_ids
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.policy_rows import resource_type_of, share_queue_ids
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.simulation.demo.summary import FunnelLine, NucleusGiven, QueueUse, WaitingChunk, nuclei_given, summarise
+from broker.simulation.model.demo.summary import (
+    FunnelLine,
+    NucleusGiven,
+    QueueUse,
+    WaitingChunk,
+    nuclei_given,
+    summarise,
+)
 
 
 def gone(*codes: tuple[str, int], candidates: int = 2) -> dict[str, Any]:

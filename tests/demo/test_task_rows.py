@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker.simulation.demo.clock import Clock
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.task_rows import quick_jobs, split_rule, task_rows
+from broker.simulation.model.demo.clock import Clock
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.task_rows import quick_jobs, split_rule, task_rows
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.summary import UserTask, user_tasks
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.summary import UserTask, user_tasks
 
 Row = dict[str, Any]
 BUSY = "etanaka"

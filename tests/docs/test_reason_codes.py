@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from broker.brokerages.reasons import known_reasons
 from broker.cli.reference import reason_codes
+from broker.decisions.answers.known_reasons import known_reasons
 
 
 def test_every_code_has_one_anchor_with_what_is_wrong_and_who_can_act() -> None:

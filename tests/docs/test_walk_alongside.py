@@ -17,8 +17,8 @@ import pytest
 import sqlalchemy as sa
 
 from broker import resources
-from broker.simulation.demo.facts import facts_from_texts
-from broker.simulation.demo.grid import build_scenario
+from broker.simulation.model.demo.facts import facts_from_texts
+from broker.simulation.model.demo.grid import build_scenario
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
 from broker.store.connection.embedded_binaries import program

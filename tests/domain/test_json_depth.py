@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.codec.json_depth import DEEPEST, is_too_deep
+from broker.json_depth import DEEPEST, is_too_deep
 
 
 @pytest.mark.parametrize(

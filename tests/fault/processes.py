@@ -22,8 +22,8 @@ from agents.service.base import CycleContext
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
 from broker import resources
-from broker.simulation.demo.facts import facts_from_texts
-from broker.simulation.demo.grid import build_scenario
+from broker.simulation.model.demo.facts import facts_from_texts
+from broker.simulation.model.demo.grid import build_scenario
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario

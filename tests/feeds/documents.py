@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.feeds.model.documents import Document, parse
+from broker.fetching.documents import Document, parse
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from broker.domain.work import DroppedRow
 from broker.feeds.model.changes import compare
-from broker.feeds.model.documents import DocumentRefused
 from broker.feeds.model.rows import MappedTable, check_dropped_rows, check_shrunk
+from broker.fetching.documents import DocumentRefused
 
 BEFORE = {("same",): ({"a": 1, "b": [2]},), ("other",): ({"a": 1, "old": 2},), ("gone",): ({},), ("kept",): ({},)}
 AFTER = MappedTable(

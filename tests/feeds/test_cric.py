@@ -12,9 +12,9 @@ from broker.feeds.model.cric.endpoints import closed, endpoint_table
 from broker.feeds.model.cric.queues import RANGES, queue_table, tag_table
 from broker.feeds.model.cric.relations import relation_table, split_role
 from broker.feeds.model.cric.sites import panda_site_table, site_table
-from broker.feeds.model.documents import DocumentRefused
 from broker.feeds.model.rows import MappedTable
-from broker.simulation.demo.grid_documents import GridSize, cric_documents, endpoint_name
+from broker.fetching.documents import DocumentRefused
+from broker.simulation.model.demo.grid_documents import GridSize, cric_documents, endpoint_name
 from tests.feeds.documents import NOW, codes, document, raw
 
 ACTIVE = {"state": "ACTIVE"}

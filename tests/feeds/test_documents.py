@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.feeds.model.documents import Document, DocumentRefused, RepeatedKeys, parse, unusable
+from broker.fetching.documents import Document, DocumentRefused, RepeatedKeys, parse, unusable
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from broker.feeds.model.fetching.files import path_of
-from broker.feeds.model.fetching.terms import (
+from broker.fetching.files import path_of
+from broker.fetching.terms import (
     Credentials,
     Fetched,
     FetchTerms,
@@ -26,7 +26,7 @@ from broker.feeds.model.fetching.terms import (
     trusted_by,
     try_pause_s,
 )
-from broker.feeds.model.fetching.web import fetch, shown
+from broker.fetching.web import fetch, shown
 from tests.feeds.web_server import DRIPPING, breaks_off, never_ends, says, serving
 
 BODY = b'{"a": {}}'

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.feeds.model.network_metrics import metric_table
-from broker.simulation.demo.grid_documents import GridSize, network_metrics
+from broker.simulation.model.demo.grid_documents import GridSize, network_metrics
 from tests.feeds.documents import NOW, codes, document, raw
 
 STAMP = "2026-08-01T11:50:00"

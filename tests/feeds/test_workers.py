@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.feeds.model.documents import DocumentRefused
 from broker.feeds.model.worker_statistics import worker_table
-from broker.simulation.demo.grid_documents import GridSize, worker_reports
+from broker.fetching.documents import DocumentRefused
+from broker.simulation.model.demo.grid_documents import GridSize, worker_reports
 from tests.feeds.documents import NOW, codes, document
 
 STAMP = NOW.replace(tzinfo=None)

@@ -14,7 +14,7 @@ from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
 from agents.feeds.workers import WorkersImport, WorkersOptions
 from agents.service import registry
 from agents.service.base import CycleRequest
-from broker.simulation.demo.grid_documents import (
+from broker.simulation.model.demo.grid_documents import (
     GridSize,
     cric_documents,
     endpoint_name,

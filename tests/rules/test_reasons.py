@@ -13,15 +13,15 @@ from typing import Any, get_args
 
 import pytest
 
-from broker.brokerages import reasons
 from broker.brokerages.job.assigned import CANDIDATES_FULL
-from broker.brokerages.reasons import known_reasons, reason_of, reasons_of, who_can_act
 from broker.brokerages.registry import brokerage, offered
+from broker.codec.main_reasons import NO_CANDIDATES
+from broker.decisions.answers import known_reasons as reasons
+from broker.decisions.answers.known_reasons import known_reasons, reason_of, reasons_of, who_can_act
 from broker.decisions.answers.reason_codes import given_codes
 from broker.decisions.answers.reason_sentences import about_work, no_queue_that
 from broker.domain.arrays import Bools
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Observation
-from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.reason import Reason
 from broker.engine.analysis import throttle
 from broker.engine.analysis.throttle_reasons import THROTTLED

@@ -9,7 +9,7 @@ import pytest
 from markupsafe import escape
 
 from broker.api.server import ApiServer
-from broker.brokerages.reasons import known_reasons
+from broker.decisions.answers.known_reasons import known_reasons
 from tests.brokerages.small_grid import TASK
 
 PAGES = [

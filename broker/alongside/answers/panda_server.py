@@ -9,7 +9,7 @@ from agents.lifecycle.ending_options import EndingOptions, PandaApiOptions
 from agents.service import registry
 from agents.service.configuration import AgentSection
 from agents.service.process import ProcessSettings
-from broker.feeds.model.fetching.terms import NotFetched, Surroundings
+from broker.fetching.terms import NotFetched, Surroundings
 from broker.service.answers.doctor import Finding
 
 #: Agents that end jobs.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import sqlalchemy as sa
 
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.codec.main_reasons import NO_CANDIDATES
 from broker.decisions.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
 from broker.decisions.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
 from broker.decisions.answers.placed_together import is_of_program, placed_together
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision, is_late
-from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
 from broker.domain.retry import first_redecided, redecided
 from broker.feeds.statements.queue_pins import Pin, held_pins

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from broker.brokerages.reasons import GivenReason, known_reasons, reasons_of
 from broker.brokerages.registry import offered
+from broker.decisions.answers.known_reasons import GivenReason, known_reasons, reasons_of
 from broker.decisions.answers.rules import rules, states_now
 from broker.decisions.answers.rules_in_force import chain_of
 from broker.domain.reason import Who

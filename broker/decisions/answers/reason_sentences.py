@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.brokerages.reasons import reason_of
+from broker.decisions.answers.known_reasons import reason_of
 from broker.domain.reason import Reason, Who
 
 WHO: Mapping[Who, str] = {

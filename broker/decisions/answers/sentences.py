@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from broker.decisions.answers.decision_model import ExplainedDecision, Position, Remedy, Verdict
 from broker.decisions.answers.parts import RejectedCandidate, TaskFacts
+from broker.decisions.answers.phrases import comparison, many, moment, number, several, throttle, with_unit
 from broker.decisions.answers.placed_together import FeasibleQueue, PlacedTogether
 from broker.decisions.answers.reason_sentences import about_work, cure, no_queue_that
 from broker.engine.job.placement import FLOW_REASONS
-from broker.phrases import comparison, many, moment, number, several, throttle, with_unit
 
 #: What binds at a queue that got no job where the jobs of a cycle were placed together.
 _FLOW_WORDS = {one.code: one.violation for one in FLOW_REASONS}

@@ -15,10 +15,10 @@ from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, WhyNotLine
 from broker.decisions.answers.parts import HeldField
+from broker.decisions.answers.phrases import comparison
 from broker.decisions.answers.sentences import candidate_sentence
 from broker.decisions.commands.explain_text import show_explained, show_pins
 from broker.errors import NOT_PLACED
-from broker.phrases import comparison
 from broker.store.query_context import Asking
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]

@@ -8,6 +8,7 @@ from broker.cli.rendering.cells import Percent, Since
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
 from broker.decisions.answers.parts import Counts, FilterSummary, HeldField
+from broker.decisions.answers.phrases import many, several
 from broker.decisions.answers.placed_together import is_of_program
 from broker.decisions.answers.sentences import (
     candidate_sentence,
@@ -21,7 +22,6 @@ from broker.decisions.answers.sentences import (
     verdict_sentence,
     waiting_sentence,
 )
-from broker.phrases import many, several
 
 #: So many changes that would help are shown; the others are in --json.
 SHOWN_REMEDIES = 6

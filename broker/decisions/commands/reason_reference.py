@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from broker.brokerages.reasons import GivenReason, known_reasons
+from broker.decisions.answers.known_reasons import GivenReason, known_reasons
 from broker.decisions.answers.reason_sentences import WHO
 from broker.decisions.answers.rules_in_force import chain_of
 from broker.domain.reason import Reason

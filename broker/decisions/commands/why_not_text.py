@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from broker.decisions.answers.parts import compared
+from broker.decisions.answers.phrases import comparison, number
 from broker.engine.shared.answer import CHOSEN, Answer
-from broker.phrases import comparison, number
 
 
 def describe_answer(answer: Answer) -> dict[str, Any]:

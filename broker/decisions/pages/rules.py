@@ -12,7 +12,7 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.problem_codes import problem_code
 from broker.api.state import State
-from broker.brokerages.reasons import known_reasons
+from broker.decisions.answers.known_reasons import known_reasons
 from broker.decisions.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
 from broker.decisions.answers.reason_sentences import WHO
 from broker.store.query_context import Answer

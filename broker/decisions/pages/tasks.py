@@ -17,6 +17,7 @@ from broker.api.guarded_route import allow
 from broker.api.state import State, Who
 from broker.decisions.answers.decision import read_task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
+from broker.decisions.answers.phrases import comparison, throttle, with_unit
 from broker.decisions.answers.placed_together import is_of_program
 from broker.decisions.answers.sentences import (
     candidate_sentence,
@@ -37,7 +38,6 @@ from broker.history.answers.history import History, HistoryEvent, history
 from broker.history.answers.list_models import TaskFilters
 from broker.history.answers.sentences import event_sentence
 from broker.history.answers.tasks import task_list
-from broker.phrases import comparison, throttle, with_unit
 from broker.store.query_context import Proceed
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.feeds.model.cric.catalogue import CLOSED_READ, CLOSED_WRITE, DOCUMENTS, name_by_address, name_by_shape
-from broker.feeds.model.documents import MAX_DOCUMENT_BYTES, DocumentRefused, parse
-from broker.feeds.model.fetching.files import path_of, read_file
 from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL
+from broker.fetching.documents import MAX_DOCUMENT_BYTES, DocumentRefused, parse
+from broker.fetching.files import path_of, read_file
 
 RUCIO_KINDS = ("space", "replicas", "quotas")
 

@@ -11,7 +11,13 @@ import typer
 
 from broker.cli.output import remark
 from broker.errors import BrokerError
-from broker.simulation.demo.grid_documents import GridSize, cric_documents, network_metrics, rse_usage, worker_reports
+from broker.simulation.model.demo.grid_documents import (
+    GridSize,
+    cric_documents,
+    network_metrics,
+    rse_usage,
+    worker_reports,
+)
 
 
 def example(

@@ -11,8 +11,8 @@ from typing import Any
 
 from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.closeness import KEY, LONGEST_SITE, UNKNOWN_SITE
-from broker.feeds.model.documents import Document
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, moment, named, whole_number
+from broker.fetching.documents import Document
 from broker.snapshot.readings import BadValueError
 
 ACTIVITIES = ("Production Input", "Production Output", "Express")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from broker.domain.work import DroppedRow
-from broker.feeds.model.documents import DocumentRefused
+from broker.fetching.documents import DocumentRefused
 from broker.snapshot.readings import BadValueError, number, text
 
 Key = tuple[str, ...]

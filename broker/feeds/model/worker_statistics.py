@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from broker.domain.work import DroppedRow
-from broker.feeds.model.documents import Document, DocumentRefused
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named, whole_number
+from broker.fetching.documents import Document, DocumentRefused
 from broker.snapshot.readings import BadValueError
 
 KEY = ("harvester_id", "computingsite", "resourcetype", "status", "jobtype")

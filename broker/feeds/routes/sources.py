@@ -18,8 +18,8 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State
-from broker.feeds.statements import feed_documents
-from broker.feeds.statements.feed_documents import FedDocument
+from broker.store.snapshots import feed_documents
+from broker.store.snapshots.feed_documents import FedDocument
 
 router = guarded_router(tag="sources")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from broker.feeds.statements.replica_requests import STATUSES
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
+from broker.store.reads.replica_requests import STATUSES
 
 
 def accounts(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:

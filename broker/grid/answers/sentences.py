@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from broker.decisions.answers.phrases import comparison, day_and_moment, many, with_unit
 from broker.grid.answers.models import BrokerageAtQueue, NearMiss, NotACandidate, QueueAnswer
-from broker.phrases import comparison, day_and_moment, many, with_unit
 
 
 def queue_sentences(answer: QueueAnswer) -> Iterator[str]:

@@ -10,9 +10,9 @@ from broker.cli.query_context import Json, asked
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
+from broker.decisions.answers.phrases import many
 from broker.grid.answers.models import Nuclei, NucleusAnswer
 from broker.grid.answers.nuclei import nuclei, nucleus_answer
-from broker.phrases import many
 
 MOST_LINKS = 10
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from broker.decisions.answers.phrases import number, seconds
 from broker.history.answers.history import HistoryEvent
-from broker.phrases import number, seconds
 
 About = Mapping[str, Any]
 SHOWN_QUEUES = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.brokerages.reasons import who_can_act
+from broker.decisions.answers.known_reasons import who_can_act
 from broker.decisions.answers.parts import ThrottleState
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from broker.decisions.answers.parts import TaskFacts, ThrottleState
+from broker.decisions.answers.phrases import day_and_moment, throttle
 from broker.history.answers.list_models import UserAnswer
-from broker.phrases import day_and_moment, throttle
 
 
 class Throttled(NamedTuple):

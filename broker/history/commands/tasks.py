@@ -11,10 +11,10 @@ from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.time_arguments import duration
+from broker.decisions.answers.phrases import throttle
 from broker.history.answers.filter_values import known_task_filters
 from broker.history.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
 from broker.history.answers.tasks import task_list
-from broker.phrases import throttle
 
 COLUMNS = (
     Column("task"),

@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.documents import Document
 from broker.feeds.model.worker_statistics import worker_table
+from broker.fetching.documents import Document
 from broker.pilots.model.values import storable
 from broker.pilots.model.worker_reports import NodeReport, WorkerRefused, WorkerReport, moment, read_worker
 from broker.pilots.statements import queue_data as queue_rows

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 from broker.pilots.model.values import not_negative, optional, text
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 from broker.pilots.model.job_answer import JobFile
 from broker.pilots.model.job_request import JobRequest
 from broker.store.connection.names import Names

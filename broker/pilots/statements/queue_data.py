@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 from broker.store.connection.names import Names
 
 _READ_QUEUES = """

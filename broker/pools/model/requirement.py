@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 from broker.pools.model.literals import checked_text, decimal_text
 from broker.pools.model.problems import RequirementRefused
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import yaml
 
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 from broker.pools.model.literals import NumberLiteral
 from broker.pools.model.problems import Place, RequirementRefused
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from broker.phrases import number, with_unit
+from broker.decisions.answers.phrases import number, with_unit
 from broker.service.answers.models import Alarm
 
 #: From so many on, alarms of one kind are one line.

@@ -16,7 +16,7 @@ from broker.alongside.answers.panda_server import asking_panda, server_findings
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table
 from broker.errors import FAILED
-from broker.feeds.model.fetching.terms import Surroundings
+from broker.fetching.terms import Surroundings
 from broker.service.answers.doctor import Finding, examine
 from broker.store.schema import migrate
 

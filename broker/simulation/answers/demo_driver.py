@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from broker.simulation.demo.arrivals import NextNumbers, arrival_tables
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.live_script import STEP_S, Happenings, LiveJob, happenings
+from broker.simulation.model.demo.arrivals import NextNumbers, arrival_tables
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.live_script import STEP_S, Happenings, LiveJob, happenings
 from broker.simulation.statements import live_grid
 from broker.store.connection.database import Database
 from broker.store.connection.errors import TRANSIENT_ERRORS

@@ -24,10 +24,10 @@ from broker.engine.shared.answer import Answer
 from broker.simulation.answers.demo_driver import DemoDriver
 from broker.simulation.commands.demo_live import go_on
 from broker.simulation.commands.demo_report import DemoRun, print_next, print_report, report_object
-from broker.simulation.demo.facts import DemoFacts, facts_from_texts
-from broker.simulation.demo.grid import build_scenario
-from broker.simulation.demo.summary import Decision, Summary, nuclei_given, summarise, user_tasks
-from broker.simulation.demo.task_rows import FIRST_TASK
+from broker.simulation.model.demo.facts import DemoFacts, facts_from_texts
+from broker.simulation.model.demo.grid import build_scenario
+from broker.simulation.model.demo.summary import Decision, Summary, nuclei_given, summarise, user_tasks
+from broker.simulation.model.demo.task_rows import FIRST_TASK
 from broker.store.connection.database import Database
 from broker.store.connection.opening import open_database
 from broker.store.scenarios.load_dump import load

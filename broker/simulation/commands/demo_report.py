@@ -9,7 +9,7 @@ from typing import Any
 from broker.cli.output import escaped, print_table
 from broker.decisions.commands.why_not_text import describe_answer, sentence
 from broker.engine.shared.answer import Answer
-from broker.simulation.demo.summary import NucleusGiven, Summary, UserTask
+from broker.simulation.model.demo.summary import NucleusGiven, Summary, UserTask
 
 SHOWN_QUEUES = 20
 PERCENT = 100

@@ -23,15 +23,15 @@ from typing import Any
 
 import psycopg
 
+from broker.codec.decision_counts import reasons_of
+from broker.codec.main_reasons import main_reasons
 from broker.codec.packed_candidates import pack_candidates, pack_named_candidates
 from broker.codec.packed_reasons import pack_named, pack_reasons
 from broker.codec.repeats import NEW, Body, pack_changes, pack_pattern
 from broker.domain.chosen_candidates import ChosenCandidates
-from broker.domain.decision_counts import reasons_of
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import is_late
 from broker.domain.legend import Legend
-from broker.domain.main_reasons import main_reasons
 from broker.store.decisions import legends
 from broker.store.decisions.decision_days import day_of
 from broker.store.decisions.decision_rows import packed_notes

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from broker.domain.arrays import Ints, floats, texts
 from broker.domain.work import DroppedRow
-from broker.feeds.statements.replica_requests import unanswered
 from broker.store.connection.array_transfer import array_of, array_of_texts
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.replica_requests import unanswered
 from broker.work.catalogue import VIRTUAL_PLACEMENT, Catalogue, Did, ReplicaRows
 from broker.work.locality import NamedFiles, RankLimits
 from broker.work.tasks import DatasetTable, TaskTable

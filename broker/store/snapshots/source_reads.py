@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from broker.feeds.statements.feed_documents import fed_at
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.source import AnySource, JobStatistics, Read, StatementRead, TableRead
 from broker.store.connection.array_transfer import integers_of
 from broker.store.connection.names import quoted
 from broker.store.connection.tables import TableCatalogue
+from broker.store.snapshots.feed_documents import fed_at
 from broker.store.snapshots.reading_cache import KeptReadings, KeptRows, fingerprint
 from broker.store.summaries.worker_node_summaries import refreshed_for
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from broker.domain.decision_counts import counts_of
+from broker.codec.decision_counts import counts_of
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.queue_counts import CountsCorruptError, QueueCounts
 from broker.store.decisions.plain_json import clean_text

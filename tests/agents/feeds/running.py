@@ -15,7 +15,7 @@ from agents.feeds.cric import CricAgent, CricOptions
 from agents.service.base import Agent, CycleContext, CycleReport, CycleRequest
 from agents.service.process import ProcessSettings
 from broker.feeds.statements.feed_runs import FeedRun, last_runs
-from broker.simulation.demo.grid_documents import GridSize, cric_documents
+from broker.simulation.model.demo.grid_documents import GridSize, cric_documents
 from broker.store.connection.database import Database
 from broker.store.service import leases
 from broker.store.service.leases import LeaseTerms

@@ -13,7 +13,7 @@ from agents.feeds.importing import FeedAlarm
 from agents.service import fault_points
 from broker.errors import Refused
 from broker.feeds.statements.feed_runs import changes_of_queue
-from broker.simulation.demo.grid_documents import GridSize, cric_documents, endpoint_name, queue_name, site_name
+from broker.simulation.model.demo.grid_documents import GridSize, cric_documents, endpoint_name, queue_name, site_name
 from broker.snapshot.sources.links import LINKS
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.slots import SLOTS

@@ -8,7 +8,7 @@ from agents.feeds.cric import CricAgent, CricOptions
 from agents.service import registry
 from agents.service.cycle import run_cycle
 from agents.service.names import NAMES
-from broker.simulation.demo.grid_documents import GridSize, cric_documents
+from broker.simulation.model.demo.grid_documents import GridSize, cric_documents
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW

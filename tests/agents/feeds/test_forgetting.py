@@ -10,7 +10,7 @@ import pytest
 from agents.feeds.importing import held_back
 from agents.feeds.network import NetworkAgent, NetworkOptions
 from agents.service.clock import ClockFault
-from broker.simulation.demo.grid_documents import GridSize, network_metrics, queue_name
+from broker.simulation.model.demo.grid_documents import GridSize, network_metrics, queue_name
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW

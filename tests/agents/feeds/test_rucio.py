@@ -18,7 +18,7 @@ from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
 from broker.errors import Refused
 from broker.feeds.model.rucio.space import GB
-from broker.simulation.demo.grid_documents import GridSize, endpoint_name, rse_usage
+from broker.simulation.model.demo.grid_documents import GridSize, endpoint_name, rse_usage
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.replica_reads import read_catalogue

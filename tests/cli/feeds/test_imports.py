@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from agents.service.leadership import LeaseKeeper
-from broker.simulation.demo.grid_documents import (
+from broker.simulation.model.demo.grid_documents import (
     GridSize,
     cric_documents,
     network_metrics,

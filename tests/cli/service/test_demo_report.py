@@ -8,7 +8,7 @@ import pytest
 from broker.domain.decisions import Observation
 from broker.engine.shared.answer import Answer
 from broker.simulation.commands.demo_report import DemoRun, print_next, print_report, report_object
-from broker.simulation.demo.summary import FunnelLine, QueueUse, Summary, UserTask, WaitingChunk
+from broker.simulation.model.demo.summary import FunnelLine, QueueUse, Summary, UserTask, WaitingChunk
 
 ANSWER = Answer(
     "BNL/MCORE",

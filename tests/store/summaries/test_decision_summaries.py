@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain.decision_counts import counts_of
+from broker.codec.decision_counts import counts_of
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import Candidate, Decision
 from broker.domain.queue_counts import CANDIDATE, CountsCorruptError, QueueCount, QueueCounts

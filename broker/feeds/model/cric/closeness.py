@@ -9,8 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from broker.domain.work import DroppedRow
-from broker.feeds.model.documents import Document
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named, whole_number
+from broker.fetching.documents import Document
 from broker.snapshot.readings import BadValueError
 
 CLOSENESS_KEY = "AGIS_closeness"

@@ -11,8 +11,8 @@ from typing import Any
 from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.queues import checked_record
 from broker.feeds.model.cric.sites import ACTIVE, LONGEST_NAME, bad_sites, usable_sites
-from broker.feeds.model.documents import Document, DocumentRefused
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named
+from broker.fetching.documents import Document, DocumentRefused
 from broker.snapshot.readings import BadValueError, text
 
 LONGEST_TYPE = 20

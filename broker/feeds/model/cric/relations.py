@@ -12,8 +12,8 @@ from typing import Any
 from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.queues import usable_queues
 from broker.feeds.model.cric.sites import LONGEST_NAME
-from broker.feeds.model.documents import Document
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named
+from broker.fetching.documents import Document
 from broker.snapshot.readings import BadValueError
 
 READ, WRITE = "read_lan", "write_lan"

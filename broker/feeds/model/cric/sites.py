@@ -10,8 +10,8 @@ from typing import Any
 
 from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.queues import checked_record
-from broker.feeds.model.documents import Document
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named, whole_number
+from broker.fetching.documents import Document
 from broker.snapshot.readings import BadValueError
 
 ACTIVE = "ACTIVE"

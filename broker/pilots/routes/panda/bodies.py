@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from broker.codec.json_depth import is_too_deep
+from broker.json_depth import is_too_deep
 
 MOST_BYTES = 8 * 2**20
 READ_WITHIN_S = 30.0

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from broker.codec.json_depth import is_too_deep
 from broker.errors import Refused
+from broker.json_depth import is_too_deep
 
 #: A document larger than this is not read; the largest of a grid today have some 30 MB.
 MAX_DOCUMENT_BYTES = 100 * 2**20

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from broker.feeds.model.fetching.terms import Fetched, NotFetched
+from broker.fetching.terms import Fetched, NotFetched
 
 
 def path_of(address: str) -> Path | None:

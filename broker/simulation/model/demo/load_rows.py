@@ -7,9 +7,9 @@ from itertools import count
 
 import numpy as np
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.facts import DemoFacts, QueueFacts
-from broker.simulation.demo.policy_rows import VO, resource_type_of, share_queue_ids
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.facts import DemoFacts, QueueFacts
+from broker.simulation.model.demo.policy_rows import VO, resource_type_of, share_queue_ids
 
 SLOTS_A_RUNNING_JOB = 80
 MOST_RUNNING_JOBS = 220

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.facts import DemoFacts, QueueFacts
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.facts import DemoFacts, QueueFacts
 
 CAPABILITY = {"unified": "ucore", "multi": "mcore", "single": "score"}
 MB_PER_GB = 1024

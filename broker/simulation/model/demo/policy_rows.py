@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.facts import DemoFacts
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.facts import DemoFacts
 
 VO = "atlas"
 FIRST_SHARE_QUEUE_ID = 9001

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.facts import DemoFacts, SiteFacts
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.facts import DemoFacts, SiteFacts
 
 GB_PER_TB = 1024
 ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan", "delete")

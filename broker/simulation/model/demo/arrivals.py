@@ -8,10 +8,10 @@ from itertools import count
 
 import numpy as np
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.dataset_rows import DatasetTables
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.task_rows import FIRST_TASK, task_parameter_row, task_row
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.dataset_rows import DatasetTables
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.task_rows import FIRST_TASK, task_parameter_row, task_row
 
 TIMES = ("creationdate", "modificationtime", "starttime", "statechangetime")
 

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.feeds.model.documents import MAX_DOCUMENT_BYTES
-from broker.feeds.model.fetching.terms import Validators
+from broker.fetching.documents import MAX_DOCUMENT_BYTES
+from broker.fetching.terms import Validators
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.load_rows import running_jobs
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.load_rows import running_jobs
 
 STEP_S = 5.0
 """Seconds from one step to the next."""

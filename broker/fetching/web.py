@@ -15,8 +15,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from broker.feeds.model.fetching.files import path_of, read_file
-from broker.feeds.model.fetching.terms import Fetched, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
+from broker.fetching.files import path_of, read_file
+from broker.fetching.terms import Fetched, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
 
 AnswerT = TypeVar("AnswerT")
 Extensions = dict[str, Any]

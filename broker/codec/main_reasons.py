@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from broker.codec.decision_counts import reasons_of
 from broker.codec.packed_reasons import Reasons, group_steps
-from broker.domain.decision_counts import reasons_of
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.legend import Legend
 from broker.domain.rejection_counts import rejection_counts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.facts import DemoFacts, TaskFacts
-from broker.simulation.demo.policy_rows import VO, resource_type_of, share_queue_ids
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.facts import DemoFacts, TaskFacts
+from broker.simulation.model.demo.policy_rows import VO, resource_type_of, share_queue_ids
 
 FIRST_TASK = 43_000_001
 RAM_COMPENSATION = 0.9

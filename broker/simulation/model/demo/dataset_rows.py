@@ -8,10 +8,10 @@ from itertools import count
 
 import numpy as np
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.facts import DemoFacts, SecondaryFacts, TaskFacts
-from broker.simulation.demo.policy_rows import VO
-from broker.simulation.demo.task_rows import FIRST_TASK, quick_jobs
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.facts import DemoFacts, SecondaryFacts, TaskFacts
+from broker.simulation.model.demo.policy_rows import VO
+from broker.simulation.model.demo.task_rows import FIRST_TASK, quick_jobs
 
 FIRST_DATASET = 61_000_001
 FIRST_FILE = 910_000_001

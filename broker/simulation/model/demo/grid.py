@@ -6,14 +6,20 @@ from datetime import datetime
 
 import numpy as np
 
-from broker.simulation.demo.clock import Clock, Row
-from broker.simulation.demo.dataset_rows import DatasetTables
-from broker.simulation.demo.facts import DemoFacts
-from broker.simulation.demo.load_rows import job_rows, pilot_rows, slot_rows, worker_rows
-from broker.simulation.demo.policy_rows import config_rows, link_rows, resource_type_rows, share_rows, work_queue_rows
-from broker.simulation.demo.queue_rows import gpu_rows, panda_site_rows, schedconfig_rows, software_rows
-from broker.simulation.demo.storage_rows import endpoint_rows, relation_rows, site_rows
-from broker.simulation.demo.task_rows import task_parameter_rows, task_rows
+from broker.simulation.model.demo.clock import Clock, Row
+from broker.simulation.model.demo.dataset_rows import DatasetTables
+from broker.simulation.model.demo.facts import DemoFacts
+from broker.simulation.model.demo.load_rows import job_rows, pilot_rows, slot_rows, worker_rows
+from broker.simulation.model.demo.policy_rows import (
+    config_rows,
+    link_rows,
+    resource_type_rows,
+    share_rows,
+    work_queue_rows,
+)
+from broker.simulation.model.demo.queue_rows import gpu_rows, panda_site_rows, schedconfig_rows, software_rows
+from broker.simulation.model.demo.storage_rows import endpoint_rows, relation_rows, site_rows
+from broker.simulation.model.demo.task_rows import task_parameter_rows, task_rows
 
 
 def build_scenario(facts: DemoFacts, now: datetime, seed: int, quick: bool = False) -> dict[str, object]:

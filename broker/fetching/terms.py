@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.feeds.model.documents import MAX_DOCUMENT_BYTES, DocumentRefused
+from broker.fetching.documents import MAX_DOCUMENT_BYTES, DocumentRefused
 
 #: Variables that name certificates to trust, as the usual tools read them: files first, then directories.
 CA_FILE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
