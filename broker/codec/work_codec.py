@@ -45,7 +45,7 @@ class StoredWork:
     Attributes:
         work: of the chunks.
         placed: for each chunk what the cycle had counted before it, as it was stored; text where it was not read yet.
-        cuts: for each chunk how it is cut into jobs (see :mod:`broker.codec.cut_codec`); None where that was not stored.
+        cuts: for each chunk how it is cut into jobs (see :mod:`broker.codec.cut_codec`); None where not stored.
     """
 
     work: Work

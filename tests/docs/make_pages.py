@@ -30,17 +30,25 @@ CRITERIA = ROOT / "docs" / "reference" / "criteria.md"
 
 
 @cache
-def packages() -> list[dict[str, Any]]:
-    """The packages, from the bottom up, with their contents and what each may import."""
-    found: list[dict[str, Any]] = yaml.safe_load(PACKAGES.read_text(encoding="utf-8"))
+def house() -> dict[str, Any]:
+    """The packages from the bottom up, the layers of a feature, the features, and what is an exception."""
+    found: dict[str, Any] = yaml.safe_load(PACKAGES.read_text(encoding="utf-8"))
     return found
 
 
 def architecture() -> str:
-    """The page with the table of packages as it should be."""
-    rows = [f"| {_name(one)} | {one['contents']} | {_imports(one['imports'])} |" for one in packages()]
+    """The page with the tables of packages, layers and features as they should be."""
+    page = ARCHITECTURE.read_text(encoding="utf-8")
     head = ["| package | what is in it | what it may import of ours |", "|---|---|---|"]
-    return _with_table(ARCHITECTURE.read_text(encoding="utf-8"), "packages", [*head, *rows])
+    rows = [
+        f"| {_name(one['package'])} | {one['contents']} | {_imports(one['imports'])} |" for one in house()["packages"]
+    ]
+    page = _with_table(page, "packages", [*head, *rows])
+    head = ["| layer | what is in it | what it may import of ours beside the layers above |", "|---|---|---|"]
+    rows = [f"| `{one['layer']}` | {one['contents']} | {_imports(one['imports'])} |" for one in house()["layers"]]
+    page = _with_table(page, "layers", [*head, *rows])
+    rows = [f"| `broker/{name}/` | {contents} |" for name, contents in house()["features"].items()]
+    return _with_table(page, "features", ["| feature | what it is for |", "|---|---|", *rows])
 
 
 def _with_table(page: str, name: str, lines: Sequence[str]) -> str:
@@ -76,14 +84,12 @@ def _names(rules: Sequence[Rule]) -> str:
     return ", ".join(f"`{rule.name}`" for rule in rules)
 
 
-def _name(one: dict[str, Any]) -> str:
-    return f"`{one['package']}`" if "." in one["package"] or one["package"] == "agents" else str(one["package"])
+def _name(package: str) -> str:
+    return f"`{package}`" if "." in package or package == "agents" else package
 
 
 def _imports(names: list[str]) -> str:
-    if {"broker", "agents"} & set(names) == set(names) and names:
-        return "everything" if len(names) == 2 else "everything but `broker.app` and `broker.cli`"
-    return ", ".join(name.removeprefix("broker.") for name in names) or "nothing"
+    return ", ".join(names) or "nothing"
 
 
 def defaults() -> str:

@@ -9,7 +9,7 @@ from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
 
 _TOGETHER = "the jobs of the cycle were placed together:"
 LEFT_OVER = "flow_left_over"
-#: Why a feasible queue got no job of a chunk, in the order of ``broker.flow.model.cycle.CAUSES``; the last for a chunk of
+#: Why a feasible queue got no job of a chunk, in the order of ``flow.model.cycle.CAUSES``; the last for a chunk of
 #: which jobs are left over.
 FLOW_REASONS = (
     Reason(

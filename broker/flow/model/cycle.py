@@ -11,7 +11,7 @@ from broker.flow.model.problem import FlowProblem, pair_costs, segment_waits
 from broker.flow.model.program import FlowProgram, LinearSolution
 from broker.flow.model.rounding import round_jobs
 
-#: Causes in the order of :meth:`broker.flow.model.program.FlowProgram.charges`, and what stands for a chunk not all placed.
+#: Causes in the order of :meth:`.program.FlowProgram.charges`, and what stands for a chunk not all placed.
 CAUSES = ("time_and_bytes", "wait", "queue_full", "link_full", "output_link_full", "share_debt")
 LEFT_OVER = "left_over"
 #: A charge below this part of the reduced cost does not bind.
