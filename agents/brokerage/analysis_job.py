@@ -29,7 +29,7 @@ class AnalysisJobTables(ProductionJobTables):
     """Reads the input chunks of analysis tasks with the requests of their users, and writes their jobs."""
 
     options_type = AnalysisJobOptions
-    for_analysis = True
+    for_analysis, needs_nucleus = True, False
     divided_by = "VO"
 
     def takes_vo(self, reading: Reading, vo: str) -> bool:

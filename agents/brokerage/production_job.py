@@ -50,6 +50,8 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
     counts = ("tasks", "chunks", "candidates", "brokered", "jobs")
     #: Whether the tasks are analysis tasks, which have no nucleus.
     for_analysis: ClassVar[bool] = False
+    #: Whether only tasks that have a nucleus are brokered.
+    needs_nucleus: ClassVar[bool] = True
     divided_by = "accounting key"
 
     def load(self, reading: Reading) -> dict[str, CycleWork]:
@@ -88,7 +90,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
             labels_excluded=excluded,
             task_ids=reading.context.request.task_ids,
             shares=self.shares_taken(reading, vo),
-            with_nucleus=not self.for_analysis,
+            with_nucleus=self.needs_nucleus,
             whole_constituents=self.for_analysis,
             waiting=self.each_cycle,
             files_of_a_dataset=self.options.files_of_a_dataset,
@@ -113,7 +115,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
             return "no_such_task"
         if state.status not in self._statuses:
             return f"task_status_{state.status}"
-        if state.nucleus is None and not self.for_analysis:
+        if state.nucleus is None and self.needs_nucleus:
             return "no_nucleus"
         return "no_ready_input"
 

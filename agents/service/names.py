@@ -28,7 +28,7 @@ CLASSES = {
 }
 """Agents that are no brokerages, as ``module:class``."""
 
-_SHIPPED = ("production_task", "production_job", "analysis_job")
+_SHIPPED = ("production_task", "production_job", "analysis_job", "generic_job")
 
 BROKERAGES = (*(name for name in _SHIPPED if name in offered()), *(name for name in offered() if name not in _SHIPPED))
 """Names of the brokerages, this distribution's first, in the order in which work passes through them."""

@@ -71,9 +71,17 @@ PARAMETERS: Mapping[str, Accepted] = {
     "useJumboJobs": bool,
     "use_only_local_data": bool,
     "grandly_unified": bool,
+    "allow_no_pilot": bool,
+    "allowed_processing": str,
+    "excluded_processing": str,
 }
 #: Every field of a queue that a decision reads, held or not.
-READ_FIELDS: Mapping[str, Accepted] = {**FIELDS, "releases": str, **PARAMETERS}
+READ_FIELDS: Mapping[str, Accepted] = {
+    **FIELDS,
+    "releases": str,
+    "space": NumberRange(0, _MB, "GB"),
+    **PARAMETERS,
+}
 _LONGEST_TEXT = 4000
 
 

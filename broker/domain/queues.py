@@ -60,6 +60,11 @@ class QueueTable:
     max_io_intensity: Floats
     job_chunk_size: Floats
     shutdown_s: Floats  # announced to most pilots of the queue, UNIX s; NaN: none
+    atlas_site: Texts
+    space_gb: Floats  # of the queue itself, which CRIC may give beside its endpoints; NaN: not given
+    allow_no_pilot: Bools
+    allowed_processing: Texts  # processing types with bars between them; None: all
+    excluded_processing: Texts  # likewise; None: none
 
     def __len__(self) -> int:
         return len(self.name)

@@ -110,6 +110,8 @@ class WorkTable:
     rebrokered_from: Objects = field(metadata={CLASS: RebrokeredFrom})  # queues, and when; None without
     # -- what the jobs require of resources: their SubmitPool, sites and banned sites; None without
     placement_constraints: Objects = field(metadata={LATER: None, CLASS: PlacementConstraints})
+    # the site that the parameters of the task name (PandaSite), where a brokerage asks for it; None without
+    panda_site: Texts = field(metadata={LATER: None})
 
     def __len__(self) -> int:
         return len(self.jeditaskid)

@@ -143,7 +143,8 @@ def _described(draft: Draft) -> dict[str, Any]:
 def _candidates(draft: Draft) -> dict[str, Any]:
     outputs, sites = outputs_of(draft), draft.once(_described)["atlas_site"]
     output_sites = _storage_sites(outputs, draft.of(STORAGES).storages, list(draft.of(LINKS).sites))
-    of_queues = (codes_of(sites, list(nuclei_of(draft).name)), outputs, output_sites, draft.of(FEATURES).shutdown_s)
+    nuclei, shutdown_s = codes_of(sites, list(nuclei_of(draft).name)), draft.of(FEATURES).shutdown_s
+    of_queues = (nuclei, outputs, output_sites, shutdown_s, sites)
     return queues.tables_of_candidates(draft.of(QUEUES).records, draft.of(RESOURCE_TYPES), *of_queues)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Floats, Ints, floats, texts
+from broker.domain.arrays import Floats, Ints, Texts, floats, texts
 from broker.domain.queues import QueueTable, UnifiedTable
 from broker.domain.software import ContainerSources, GpuSummary, QueueSoftware
 from broker.snapshot.queue_rows import QueueRecord
@@ -144,9 +144,21 @@ _NUMBERS = (
     "min_events_for_jumbo",
     "max_io_intensity",
     "job_chunk_size",
+    "space_gb",
 )
-_WORDS = ("status", "type", "capability", "workflow", "fairsharepolicy", "connectivity", "ip_stack", "jobseed")
-_BITS = ("direct_access_lan", "direct_access_wan", "is_cvmfs", "use_jumbo", "use_only_local_data")
+_WORDS = (
+    "status",
+    "type",
+    "capability",
+    "workflow",
+    "fairsharepolicy",
+    "connectivity",
+    "ip_stack",
+    "jobseed",
+    "allowed_processing",
+    "excluded_processing",
+)
+_BITS = ("direct_access_lan", "direct_access_wan", "is_cvmfs", "use_jumbo", "use_only_local_data", "allow_no_pilot")
 #: Columns that a pseudo-queue has of its own.
 _OWN = ("cores", "maxrss_mb", "minrss_mb")
 
@@ -158,6 +170,7 @@ def build_candidates(
     outputs: Ints,
     storage_site_of_unified: Ints,
     shutdown_of_unified: Floats,
+    site_of_unified: Texts,
     *,
     parents: bool = False,
 ) -> QueueTable:
@@ -191,6 +204,7 @@ def build_candidates(
         unified_cores=_values(records, "cores", np.float64)[unified],
         bare_nucleus=_values(records, "bare_nucleus", np.int64)[unified],
         shutdown_s=shutdown_of_unified[unified],
+        atlas_site=site_of_unified[unified],
         **columns,
     )
 

@@ -76,6 +76,10 @@ class QueueRecord:
     use_only_local_data: bool
     max_io_intensity: float
     job_chunk_size: float
+    space_gb: float
+    allow_no_pilot: bool
+    allowed_processing: str | None
+    excluded_processing: str | None
     faults: tuple[str, ...] = field(default=())
 
     @property
@@ -168,6 +172,9 @@ def read_queue(panda_queue: Any, document: Any, pinned: Pinned = NO_PINS) -> Que
         secondary_nucleus=_text_or_none(free.value("secondaryNucleus")),
         use_jumbo=free.flag("useJumboJobs"),
         use_only_local_data=free.flag("use_only_local_data"),
+        allow_no_pilot=free.flag("allow_no_pilot"),
+        allowed_processing=_text_or_none(free.value("allowed_processing")),
+        excluded_processing=_text_or_none(free.value("excluded_processing")),
         faults=tuple(faults),
     )
     # params are read after this adjustment, so only the catchall string can ask for it
@@ -191,6 +198,7 @@ def _stats(data: dict[str, Any], params: dict[str, Any], free: Catchall, faults:
         "min_events_for_jumbo": ("minEventsForJumbo", free.value("minEventsForJumbo")),
         "max_io_intensity": ("max_io_intensity", params.get("max_io_intensity")),
         "job_chunk_size": ("jobChunkSize", free.value("jobChunkSize")),
+        "space_gb": ("space", data.get("space")),
     }
     stats |= {name: lenient_number(value, key, math.nan, faults) for name, (key, value) in optional.items()}
     return stats | {"maxwdir_mb": _maxwdir_mb(data, faults)}

@@ -167,6 +167,7 @@ def _work_table(
         ready_events=sizes.ready_events,
         accepted_cores=np.full(len(task), None, dtype=np.object_),
         placement_constraints=np.full(len(task), None, dtype=np.object_),
+        panda_site=np.full(len(task), None, dtype=np.object_),
         rebrokered_from=rebrokered_from,
         **columns,
     )

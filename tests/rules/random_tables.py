@@ -175,7 +175,7 @@ def told_by_tests(name: str, *folders: str) -> Iterator[tuple[str, Any]]:
                     yield from ast.literal_eval(node.value).items()
 
 
-for _column_name, _values in told_by_tests("POOLS", "production_job", "analysis_job", "shared"):
+for _column_name, _values in told_by_tests("POOLS", "production_job", "analysis_job", "generic_job", "shared"):
     POOLS[_column_name] = [*POOLS.get(_column_name, ()), *_values]
 
 

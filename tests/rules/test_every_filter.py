@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agents.service.profile_file import load_profile
 from broker.brokerages.analysis_job.rules import PERSISTENT, TEMPORARY
+from broker.brokerages.generic_job.rules import FILTERS as OF_GENERIC_JOBS
 from broker.brokerages.production_job.rules import FILTERS as OF_JOBS
 from broker.brokerages.production_task.rules import FILTERS as OF_TASKS
 from broker.brokerages.profile import rules_of
@@ -73,6 +74,7 @@ BROKERAGES = (
         {"MAX_DISKIO_DEFAULT": 500} | TUNING,
     ),
     Brokerage("production_task", TaskPairs, OF_TASKS, random_nuclei, TUNING),
+    Brokerage("generic_job", JobPairs, OF_GENERIC_JOBS, random_tables, TUNING),
 )
 
 
@@ -83,7 +85,8 @@ def is_alone(rule: Any) -> bool:
 
 def as_panda_has_them(brokerage: Brokerage) -> list[Any]:
     """The filters of a brokerage to which the profile ``panda`` gives options, and those that it adds."""
-    chain = rules_of(load_profile("panda"), brokerage.name).chain
+    profile = load_profile("panda-gen" if brokerage.name == "generic_job" else "panda")
+    chain = rules_of(profile, brokerage.name).chain
     filters = [rule for rule in chain if isinstance(rule, Filter | GroupFilter)]
     known = {rule.name for rule in brokerage.filters}
     return [rule for rule in filters if rule.chosen or rule.name not in known]

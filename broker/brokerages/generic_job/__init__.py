@@ -1,0 +1,1 @@
+"""The generic job brokerage: its rules in order, and its cycle."""

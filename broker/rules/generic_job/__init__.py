@@ -1,0 +1,1 @@
+"""The rules of the generic job brokerage. Source: PanDA JEDI, GenJobBroker."""

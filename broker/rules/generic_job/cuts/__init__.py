@@ -1,0 +1,1 @@
+"""Cuts of the generic job brokerage, one file each."""

@@ -1,0 +1,47 @@
+"""Where input files are not sent to queues, all of them must be there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.rules.contract import Load, LoadCut, Options, Reason
+from broker.rules.shared.observing import flag
+
+
+class FileDispatchOptions(Options):
+    """Whether input files are sent to queues.
+
+    Attributes:
+        disabled: they are not, as with ``disable_file_dispatch`` in ``panda_server.cfg``.
+    """
+
+    disabled: bool = False
+
+
+class FileDispatch(LoadCut):
+    """Rejects queues that have not all input files on disk, where files are not dispatched.
+
+    It is asked of the queues that were taken, so that others do not move up. Source: PanDA JEDI, GenJobBroker.
+    """
+
+    name = "file_dispatch"
+    reason = Reason(
+        code="file_dispatch",
+        title="All input files are on disk at the queue, or files are sent there",
+        violation="Not all input files are on disk at the queue, and files are not sent there",
+        no_candidate="has all input files",
+        who="ask",
+        cure="Copy the input to the storage of the queue, or operators allow files to be dispatched.",
+    )
+    provenance = "PanDA JEDI, GenJobBroker"
+    options: FileDispatchOptions = FileDispatchOptions()
+
+    def keep(self, load: Load, weight: Floats) -> Bools:
+        """Shape of ``load.running``."""
+        return np.asarray(load.all_local | (not self.options.disabled))
+
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        """Whether all files are there; no limit where they are sent."""
+        return Observation(flag(load.all_local), "==", True if self.options.disabled else None, "-", "rule")

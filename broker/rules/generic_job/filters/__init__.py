@@ -1,0 +1,1 @@
+"""Filters of the generic job brokerage, one file each."""

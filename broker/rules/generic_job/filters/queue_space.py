@@ -1,0 +1,41 @@
+"""The storage of a queue must have room, where CRIC gives it for the queue."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.estimates import is_set
+from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.shared.observing import limit_number, number
+
+LEAST_SPACE_GB = 200.0
+
+
+class QueueSpace(Filter[JobPairs]):
+    """Rejects queues with a ``space`` below 200 GB; 0 and NULL say nothing. Source: PanDA JEDI, GenJobBroker."""
+
+    name = "queue_space"
+    reason = Reason(
+        code="queue_space",
+        title="The storage of the queue has at least 200 GB left",
+        violation="The storage of the queue has less than 200 GB left",
+        no_candidate="has enough space on its storage",
+        who="ask",
+        cure="The site makes room, or the operators correct `space` of the queue in CRIC.",
+        limit="queue.space",
+    )
+    sources = ("queues",)
+    provenance = "PanDA JEDI, GenJobBroker"
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q)."""
+        space = pairs.candidates.space_gb
+        return np.asarray(~is_set(space) | (space >= LEAST_SPACE_GB))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The space that CRIC gives; no limit where it gives none."""
+        space = pairs.candidates.space_gb
+        limit = limit_number(np.where(is_set(space), LEAST_SPACE_GB, np.inf))
+        return Observation(number(space), ">=", limit, "GB", "rule")

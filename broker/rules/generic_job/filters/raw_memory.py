@@ -1,0 +1,71 @@
+"""The memory of a job must lie between the limits of the queue."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.domain.estimates import is_per_core, or_else, or_zero, requested_ram_mb
+from broker.domain.queues import QueueTable
+from broker.domain.requests import RAMCOUNT
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.shared.by_kind import kept_by_kind
+from broker.rules.shared.observing import limit_number, number
+from broker.rules.shared.preassigned import not_preassigned
+
+
+class RawMemory(Filter[JobPairs]):
+    """Rejects queues whose ``maxrss`` is below, or ``minrss`` above the memory of a job; 0 and NULL are no limit.
+
+    Units of a core: x cores of the queue (of the task where the queue has none) + ``baseRamCount``; no part of it is
+    taken off. Pre-assigned queues are not asked. Source: PanDA JEDI, GenJobBroker.
+    """
+
+    name = "raw_memory"
+    reason = Reason(
+        code="memory",
+        title="The memory of a job is within the limits of the queue",
+        violation="The job needs more memory than a slot of the queue has, or less than it has to use",
+        no_candidate="takes jobs of this memory",
+        who="you",
+        cure="Change `ramCount` of the task (`prun --memory`, in MB), or make jobs that need another amount.",
+        requests=(RAMCOUNT,),
+        limit="queue.maxrss",
+    )
+    sources = ("queues",)
+    provenance = "PanDA JEDI, GenJobBroker"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks whose memory is known and that were not given their queues."""
+        return np.asarray((_asked_mb(pairs.chunks) > 0) & not_preassigned(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+
+        def fitting(some: QueueTable) -> Bools:
+            needed = _needed_mb(pairs.chunks, some)
+            return np.asarray((needed <= or_else(some.maxrss_mb, np.inf)) & (needed >= or_zero(some.minrss_mb)))
+
+        return kept_by_kind(pairs.candidates, ("cores", "maxrss_mb", "minrss_mb"), fitting)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The memory in MB, against the limit that it breaks, or the upper one."""
+        needed, queues = _needed_mb(pairs.chunks, pairs.candidates), pairs.candidates
+        inputs = {"ram_mb": number(_asked_mb(pairs.chunks)), "cores": number(queues.cores)}
+        if bool((needed < or_zero(queues.minrss_mb)).item()):
+            return Observation(number(needed), ">=", number(queues.minrss_mb), "MB", "queue.minrss", inputs)
+        upper = limit_number(or_else(queues.maxrss_mb, np.inf))
+        return Observation(number(needed), "<=", upper, "MB", "queue.maxrss", inputs)
+
+
+def _asked_mb(chunks: WorkTable) -> Floats:
+    return requested_ram_mb(chunks.merging, chunks.ramcount, chunks.task_ramcount, chunks.mergeramcount)
+
+
+def _needed_mb(chunks: WorkTable, queues: QueueTable) -> Floats:
+    """(T, Q)."""
+    asked = _asked_mb(chunks)
+    cores = np.where(queues.cores > 0, queues.cores, or_else(chunks.corecount, 1.0))
+    return np.where(is_per_core(chunks.ramunit), asked * cores + or_zero(chunks.baseramcount), asked)

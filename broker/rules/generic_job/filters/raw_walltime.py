@@ -1,0 +1,59 @@
+"""The walltime of a task must lie between the limits of the queue."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.estimates import is_set
+from broker.domain.requests import WALLTIME
+from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.shared.observing import number
+
+
+class RawWalltime(Filter[JobPairs]):
+    """Rejects queues with ``walltime`` of the task above ``maxtime`` or below ``mintime``; 0 is no limit.
+
+    The figures are compared as they stand, without CPU time, cores or core power. A queue without ``maxtime`` cannot be
+    judged. Source: PanDA JEDI, GenJobBroker.
+    """
+
+    name = "raw_walltime"
+    reason = Reason(
+        code="walltime",
+        title="The walltime of the task is within the limits of the queue",
+        violation="The walltime of the task is outside the limits of the queue",
+        no_candidate="takes jobs of this walltime",
+        who="you",
+        cure="Change `walltime` of the task (`prun --maxWalltime`), or leave it out.",
+        requests=(WALLTIME,),
+        limit="queue.maxtime",
+    )
+    sources = ("queues",)
+    provenance = "PanDA JEDI, GenJobBroker"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks of tasks with a walltime."""
+        return is_set(pairs.chunks.walltime)
+
+    def unknown(self, pairs: JobPairs) -> Bools:
+        """(1, Q): the queue has no ``maxtime``."""
+        return np.isnan(pairs.candidates.maxtime_s)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        walltime, queues = pairs.chunks.walltime, pairs.candidates
+        not_above = (queues.maxtime_s == 0) | (walltime <= queues.maxtime_s)
+        return np.asarray(not_above & (~is_set(queues.mintime_s) | (walltime >= queues.mintime_s)))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The walltime, against the limit that it breaks, or the upper one."""
+        walltime, queues = pairs.chunks.walltime, pairs.candidates
+        limits = {"mintime_s": number(queues.mintime_s), "maxtime_s": number(queues.maxtime_s)}
+        if bool((is_set(queues.mintime_s) & (walltime < queues.mintime_s)).item()):
+            return Observation(number(walltime), ">=", limits["mintime_s"], "s", "queue.mintime", limits)
+        upper = limits["maxtime_s"]
+        # without a limit nothing is compared; an unknown one is told as such
+        limit = None if upper == 0 else -1.0 if upper is None else upper
+        return Observation(number(walltime), "<=", limit, "s", "queue.maxtime", limits)

@@ -1,0 +1,1 @@
+"""Weights of the generic job brokerage, one file each."""
