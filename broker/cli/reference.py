@@ -13,16 +13,17 @@ from pathlib import Path
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from broker.brokerages.profile import read_profile
+from broker.brokerages.registry import brokerage
 from broker.cli.application import build_app
 from broker.decisions.answers.known_reasons import known_reasons
-from broker.decisions.answers.rules_in_force import chain_of
 from broker.decisions.commands import reason_reference
 from broker.decisions.commands.rules import kind_of
 from broker.errors import EXIT_STATUSES
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.reference import render_reference
-from broker.resources import path
+
+#: The brokerages of this distribution.
+SHIPPED = ("production_task", "production_job", "analysis_job", "generic_job")
 
 
 def command_line() -> str:
@@ -75,8 +76,7 @@ def _cell(text: str) -> str:
 
 
 def rules() -> str:
-    """The rules of every brokerage of the shipped profile, in order, as Markdown."""
-    profile = read_profile(path("config/profiles/seed.yaml").read_text(encoding="utf-8"))
+    """The rules of every brokerage as shipped, in order, as Markdown."""
     lines = ["# Rules and reason codes", "", "Made from the rules by `make reference`.", ""]
     lines += [
         "A queue shows the code of the first rule that rejects it for good (*persistent*), else of the last that "
@@ -84,23 +84,23 @@ def rules() -> str:
         "rule is missing or too old.",
         "",
     ]
-    for entry in profile.brokerages:
-        lines += [f"## {entry.brokerage}", "", "| rule | code | kind | on missing data | tuning keys | what it asks |"]
+    for name in SHIPPED:
+        lines += [f"## {name}", "", "| rule | code | kind | on missing data | tuning keys | what it asks |"]
         lines.append("|---|---|---|---|---|---|")
-        for rule in chain_of(entry.brokerage, None):
+        for rule in brokerage(name).chain():
             unknown = rule.unknown_policy if rule.sources else ""
             keys = ", ".join(f"`{key}`" for key in rule.keys)
             lines.append(
                 f"| {rule.name} | `{rule.code}` | {kind_of(rule)} | {unknown} | {keys} | {_cell(rule.title)} |"
             )
         lines.append("")
-    lines += _other_codes([entry.brokerage for entry in profile.brokerages])
+    lines += _other_codes(SHIPPED)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _other_codes(brokerages: Sequence[str]) -> list[str]:
     """The codes of steps, and the reasons of whole chunks and tasks: those that no rule in force gives."""
-    codes = {rule.code for name in brokerages for rule in chain_of(name, None)}
+    codes = {rule.code for name in brokerages for rule in brokerage(name).chain()}
     others = {code: some for code, some in known_reasons().items() if code not in codes}
     rows = [f"| `{code}` | {_cell(some[0].reason.wrong)} |" for code, some in others.items()]
     about = "Of steps that are no rules, of rules that a profile may add, and of whole chunks and tasks."
@@ -121,7 +121,7 @@ def description() -> str:
 
 def reason_codes() -> str:
     """Every reason code with who can cure it, as Markdown."""
-    return reason_reference.page(("production_task", "production_job", "analysis_job"))
+    return reason_reference.page(SHIPPED)
 
 
 PAGES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from broker.brokerages.base import Rules
 from broker.brokerages.generic_job import rules as shipped
 from broker.brokerages.job.brokerage import JobBrokerage
+from broker.codec.work_codec import WorkCorruptError
 from broker.domain.retry import PENDING_MINUTES
 from broker.domain.work import Work
-from broker.domain.work_codec import WorkCorruptError
 from broker.engine.generic.cycle import GenericCycle
 from broker.engine.job.step_keys import STEP_KEYS
 from broker.engine.job.why_not import PRODUCTION_REASONS

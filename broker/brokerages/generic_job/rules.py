@@ -54,7 +54,9 @@ _ON_THE_MAP = {"unified_parents": True, "minrss": "whole", "null_rss": "ends_exp
 STEPS = JobSteps(
     snapshot_reading=SnapshotReading().configured(_ON_THE_MAP, "Candidates are all queues of PanDA's map."),
     initial_list=CloudQueues(),
-    veto=Veto().configured({"causes": ["files_without_ramcount"]}, "The brokerage of the task ends with an error."),
+    veto=Veto().configured(
+        {"causes": ["files_without_ramcount", "cpu_figures_missing"]}, "The brokerage of the task ends with an error."
+    ),
     job_count_reading=JobsOfVo(),
 )
 

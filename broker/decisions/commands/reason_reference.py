@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from broker.brokerages.registry import brokerage as shipped
 from broker.decisions.answers.known_reasons import GivenReason, known_reasons
 from broker.decisions.answers.reason_sentences import WHO
-from broker.decisions.answers.rules_in_force import chain_of
 from broker.domain.reason import Reason
 from broker.rules.contract import Rule
 
@@ -31,10 +31,10 @@ def page(brokerages: Sequence[str]) -> str:
 
 
 def rules_by_code(brokerages: Sequence[str]) -> dict[str, list[tuple[str, Rule]]]:
-    """The rules that reject candidates, by code, with their brokerage."""
+    """The rules as shipped that reject candidates, by code, with their brokerage."""
     found: dict[str, list[tuple[str, Rule]]] = {}
     for brokerage in brokerages:
-        for rule in chain_of(brokerage, None):
+        for rule in shipped(brokerage).chain():
             if rule.rejects:
                 found.setdefault(rule.code, []).append((brokerage, rule))
     return found

@@ -17,8 +17,10 @@ from broker.rules.contract import Reason
 from broker.snapshot.snapshot import Snapshot
 
 BAD_PATTERN = "bad_pattern"
-#: A longer name of a site is taken as a name alone: what it would take to search for it nobody can say.
-LONGEST_PATTERN = 200
+#: More repetitions in a pattern, or a repeated group, could take hours to search for: it is refused.
+MOST_REPETITIONS = 4
+_REPEATED_GROUP = re.compile(r"\)[*+?{]")
+_REPETITION = re.compile(r"[*+?{]")
 
 
 class CloudQueues(InitialList):
@@ -27,10 +29,11 @@ class CloudQueues(InitialList):
     gives = (
         Reason(
             code=BAD_PATTERN,
-            title="the site of the task names no queue, and is no pattern either",
+            title="the site of the task names no queue, and is no pattern that can be searched for",
             no_candidate="has the name that the task gives",
             who="you",
-            cure="Name a queue, or a regular expression that finds the names of queues; `broker queues` lists them.",
+            cure="Name a queue, or a regular expression without repeated groups and with at most four repetitions; "
+            "`broker queues` lists the names.",
         ),
     )
     title = "Which queues are candidates before any rule: those that are named, or those of the cloud"
@@ -70,12 +73,12 @@ def _of_place(
 
 def _matching(snapshot: Snapshot, of_cloud: Bools, pattern: str) -> tuple[Bools, RefusedNames]:
     """Those of the cloud in whose names the pattern is found."""
-    nobody = np.zeros_like(of_cloud)
-    if len(pattern) > LONGEST_PATTERN:
-        return nobody, ((pattern[:LONGEST_PATTERN], UNKNOWN_NAME),)
+    costly = _REPEATED_GROUP.search(pattern) or len(_REPETITION.findall(pattern)) > MOST_REPETITIONS
     try:
         search = re.compile(pattern).search
     except re.error:
-        return nobody, ((pattern, BAD_PATTERN),)
+        costly = True
+    if costly:
+        return np.zeros_like(of_cloud), ((pattern, BAD_PATTERN),)
     found = np.array([search(name) is not None for name in snapshot.queues.name.tolist()], dtype=np.bool_) & of_cloud
     return found, () if found.any() else ((pattern, UNKNOWN_NAME),)

@@ -9,7 +9,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Texts, distinct
 from broker.domain.grid import COUNTED_STATUSES, JobCounts
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.job.job_count_reading import JobCountReading
 from broker.snapshot.snapshot import Snapshot

@@ -6,6 +6,7 @@ Source: ATLAS Production Job Brokerage, preliminary candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class InitialListOptions(Options):
 class InitialList(Step):
     """The candidates before any rule."""
 
-    gives = (
+    gives: ClassVar[tuple[Reason, ...]] = (
         Reason(
             code=NOT_PRODUCTION,
             title="the task names a queue that runs no production jobs, or has no cloud",

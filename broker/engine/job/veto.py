@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints, texts
+from broker.domain.estimates import is_hs06
 from broker.domain.user_release import NO_CACHE, what_is_run
 from broker.domain.work import WorkTable
 from broker.engine.job.input_faults import INPUT_FAULTS
@@ -22,6 +23,7 @@ from broker.snapshot.sources.global_share_names import GLOBAL_SHARES
 Cause = Literal[
     "release_without_dash",
     "files_without_ramcount",
+    "cpu_figures_missing",
     "resource_type_unset",
     "share_of_resource_queue_unknown",
     "share_unknown",
@@ -53,6 +55,12 @@ VETO_REASONS = (
         title="the files of the input state no memory, although their task does",
         who="ask",
         cure="Operators fill `ramCount` of the files, which tasks that state memory need.",
+    ),
+    Reason(
+        code="cpu_figures_missing",
+        title="the task gives CPU time in HS06 s, without an efficiency or a base walltime",
+        who="you",
+        cure="Give `cpuEfficiency` and `baseWalltime` with `cpuTime`, or leave out its unit.",
     ),
     Reason(
         code="resource_type_unset",
@@ -151,6 +159,10 @@ def _resource_type_unset(chunks: WorkTable, initial: Bools, snapshot: Snapshot) 
     return np.asarray(unset & (initial & counted[None, :]).any(axis=1))
 
 
+def _cpu_figures_missing(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    return np.asarray(is_hs06(chunks.cputimeunit) & (np.isnan(chunks.cpuefficiency) | np.isnan(chunks.basewalltime)))
+
+
 def _is_special(chunks: WorkTable, snapshot: Snapshot) -> Bools:
     special = snapshot.jobs.resource_work_queues
     return np.array([one == one and int(one) in special for one in chunks.workqueue_id], dtype=np.bool_)
@@ -182,6 +194,7 @@ def _no_output_in_default_scope(chunks: WorkTable, initial: Bools, snapshot: Sna
 _CASES = {
     "release_without_dash": _release_without_dash,
     "files_without_ramcount": _files_without_ramcount,
+    "cpu_figures_missing": _cpu_figures_missing,
     "resource_type_unset": _resource_type_unset,
     "share_of_resource_queue_unknown": _share_of_resource_queue_unknown,
     "share_unknown": _share_unknown,

@@ -18,9 +18,9 @@ class CandidateAnswer:
         name: the pseudo-queue, as PanDA's site mapper knows it.
         unified: its unified queue.
         weight: chance of being drawn; 0 for a queue to be bootstrapped.
-        queued: jobs of the share that wait there.
-        assigned: of these the assigned ones.
-        running: jobs of the share that run there.
+        queued: jobs of the share that wait there; None: the weight does not fall with the jobs that are placed.
+        assigned: of these the assigned ones; None likewise.
+        running: jobs of the share that run there; None: not told.
         cap: waiting jobs from which on the queue takes no more; None: none.
         maxwdir_mb: work directory of a job; None: that of the queue.
         platform: platform of the jobs; None: that of the task.
@@ -33,9 +33,9 @@ class CandidateAnswer:
     name: str
     unified: str
     weight: float
-    queued: int
-    assigned: int
-    running: int
+    queued: int | None
+    assigned: int | None
+    running: int | None
     cap: int | None = None
     maxwdir_mb: float | None = None
     platform: str | None = None
@@ -53,11 +53,13 @@ class Answer:
         decision: with the reasons.
         candidates: best first; none for a chunk that has to wait.
         distributed: ids of the datasets whose parts are in different places.
+        cloud: that the task belongs to, where it did not say so itself; None: not told.
     """
 
     decision: Decision
     candidates: tuple[CandidateAnswer, ...]
     distributed: frozenset[int] = field(default=frozenset())
+    cloud: str | None = None
 
 
 class UnusableAnswerError(Exception):
@@ -89,6 +91,8 @@ def fill(answer: Answer, chunk: Any, task_spec: Any) -> None:
     """
     from pandajedi.jedicore.SiteCandidate import SiteCandidate
 
+    if answer.cloud and not task_spec.cloud:
+        task_spec.cloud = answer.cloud
     specs = chunk.getDatasets()
     for spec in specs:
         if spec.datasetID in answer.distributed:

@@ -29,6 +29,7 @@ from broker.gdpconfig import Tuning
 from broker.rules.production_job.cuts.cap import SHIPPED_CAP
 from broker.store.reads.analysis_requests import load_analysis_work
 from broker.store.reads.chunk_loading import assemble_chunks
+from broker.store.reads.requested_places import with_requested_places
 from broker.store.reads.task_alternatives import read as read_ways
 from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import TaskSelection
@@ -37,7 +38,7 @@ from gridbroker_jedi.answer import Answer, CandidateAnswer
 from gridbroker_jedi.chunk import ChunkTables
 from gridbroker_jedi.grid import GridView
 
-PRODUCTION, ANALYSIS, TASKS = "production_job", "analysis_job", "production_task"
+PRODUCTION, ANALYSIS, GENERIC, TASKS = "production_job", "analysis_job", "generic_job", "production_task"
 #: Status of files that JEDI has just claimed for the chunk.
 CLAIMED = ("ready", "picked")
 DISK, TAPE = 0, 1
@@ -54,25 +55,24 @@ class Decided:
 def decide_chunk(
     connection: sa.Connection,
     view: GridView,
+    name: str,
     rules: Mapping[str, Rules],
     tables: ChunkTables,
     placed: Mapping[str, int],
     now: datetime,
-    *,
-    analysis: bool,
 ) -> Decided:
     """The decision on one chunk.
 
     Args:
         connection: read-only; the replica catalogue and the task's parameters are read through it.
         view: of the grid.
+        name: of the brokerage.
         rules: of the profile, by brokerage.
         tables: the chunk.
         placed: jobs that JEDI has placed in this cycle, by unified queue.
         now: the instant of the decision (aware).
-        analysis: whether the task is one of analysis.
     """
-    name = ANALYSIS if analysis else PRODUCTION
+    analysis = name == ANALYSIS
     tuning = view.published.tuning(str(tables.tasks.texts["vo"][0]))
     read = assemble_chunks(
         connection,
@@ -86,13 +86,20 @@ def decide_chunk(
     )
     if analysis:
         read = _with_requests(connection, view, read, tuning, now)
+    if name == GENERIC:
+        read = with_requested_places(connection, view.catalogue, read)
     read = dataclasses.replace(read, ways=read_ways(connection, tables.tasks.jeditaskid.tolist()))
     cycle = cast(JobsCycle, brokerage(name).cycle(view.reading.snapshot, read, tuning, rules[name]))
     engine, work = cycle.engine, cycle.work
-    load = CountedLoad(of_share=placed)
+    # PanDA's generic broker does not look at what JEDI has just placed
+    load = CountedLoad(of_share={} if name == GENERIC else placed)
     engine.set_load(0, load)
     result = next(engine.results())
-    answer = Answer(decision_of(engine, result), _candidates(engine, work, result, placed), _distributed(work))
+    decision = decision_of(engine, result)
+    if name == GENERIC:
+        answer = Answer(decision, _plain_candidates(engine, work, result), cloud=work.work.chunks.cloud[0])
+    else:
+        answer = Answer(decision, _candidates(engine, work, result, placed), _distributed(work))
     return Decided(answer, encode_work(chunk_of(work.work, 0), load, CutEncoder(work).encode(0)))
 
 
@@ -153,6 +160,29 @@ def _candidates(
             )
         )
     return tuple(found)
+
+
+def _plain_candidates(cycle: JobCycle, work: CycleWork, result: ChunkResult) -> tuple[CandidateAnswer, ...]:
+    """As PanDA's generic broker gives them: name, weight and the files on disk; weights do not fall with the jobs."""
+    ranking, chosen = result.ranking, result.chosen
+    if ranking is None or not len(chosen):
+        return ()
+    queues, (on_disk, _) = cycle.snapshot.queues, _files(cycle, work, chosen)
+    own = (queues.name == queues.unified_name)[chosen].tolist()
+    rows = zip(chosen.tolist(), ranking.weight[ranking.chosen].tolist(), on_disk, own, strict=True)
+    nothing: frozenset[int] = frozenset()
+    return tuple(
+        CandidateAnswer(
+            str(queues.name[at]),
+            str(queues.unified_name[at]),
+            weight,
+            None,
+            None,
+            None,
+            disk=disk if is_own else nothing,
+        )
+        for at, weight, disk, is_own in rows
+    )
 
 
 def _files(cycle: JobCycle, work: CycleWork, chosen: Ints) -> tuple[list[frozenset[int]], list[frozenset[int]]]:

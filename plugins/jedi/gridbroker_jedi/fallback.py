@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-#: PanDA's classes as its own configuration names them: (VO, analysis) to module and class; other VOs take the last.
+#: PanDA's classes as its own configuration names them: (VO, brokerage) to module and class; all else takes the last.
 PANDA_CLASSES = {
-    ("atlas", False): "pandajedi.jedibrokerage.AtlasProdJobBroker:AtlasProdJobBroker",
-    ("atlas", True): "pandajedi.jedibrokerage.AtlasAnalJobBroker:AtlasAnalJobBroker",
+    ("atlas", "production_job"): "pandajedi.jedibrokerage.AtlasProdJobBroker:AtlasProdJobBroker",
+    ("atlas", "analysis_job"): "pandajedi.jedibrokerage.AtlasAnalJobBroker:AtlasAnalJobBroker",
 }
 OTHER_VOS = "pandajedi.jedibrokerage.GenJobBroker:GenJobBroker"
 TASK_CLASS = "pandajedi.jedibrokerage.AtlasProdTaskBroker:AtlasProdTaskBroker"
@@ -27,6 +27,6 @@ def named_class(name: str) -> Any:
     return found
 
 
-def panda_job_broker(vo: str, *, analysis: bool, own: str | None) -> Any:
+def panda_job_broker(vo: str, brokerage: str, own: str | None) -> Any:
     """PanDA's class for job brokerage, or the one that the operator named."""
-    return named_class(own or PANDA_CLASSES.get((vo, analysis), OTHER_VOS))
+    return named_class(own or PANDA_CLASSES.get((vo, brokerage), OTHER_VOS))

@@ -25,7 +25,8 @@ from broker.store.connection.tables import TableCatalogue
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LOG = logging.getLogger("gridbroker_jedi")
-BROKERAGES = ("production_job", "analysis_job", "production_task")
+#: Those that the classes of the plug-in ask; a profile need not have them all.
+BROKERAGES = ("production_job", "analysis_job", "production_task", "generic_job")
 
 
 def read_rules(profile: str, folder: Path | None) -> dict[str, Rules]:
@@ -36,11 +37,15 @@ def read_rules(profile: str, folder: Path | None) -> dict[str, Rules]:
         OSError: there is none.
     """
     read = load_profile(profile, folder)
-    found = {name: rules_of(read, name) for name in BROKERAGES}
-    placement = found["production_job"].chain.named_steps.get("placement")
-    if placement is not None and placement.chosen.get("by") == FLOW:
-        asks = f"profile {profile}: placement by flow decides all chunks of a cycle together, and JEDI asks for one"
-        raise ProfileError(f"{asks}; take a profile that places by weight")
+    named = [one.brokerage for one in read.brokerages]
+    found = {name: rules_of(read, name) for name in BROKERAGES if name in named}
+    if not found:
+        raise ProfileError(f"profile {profile}: JEDI asks for none of its brokerages, {', '.join(named)}")
+    for own in found.values():
+        placement = own.chain.named_steps.get("placement")
+        if placement is not None and placement.chosen.get("by") == FLOW:
+            asks = f"profile {profile}: placement by flow decides all chunks of a cycle together, and JEDI asks for one"
+            raise ProfileError(f"{asks}; take a profile that places by weight")
     return found
 
 

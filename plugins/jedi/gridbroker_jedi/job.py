@@ -16,6 +16,7 @@ from pandajedi.jedicore.MsgWrapper import MsgWrapper
 from gridbroker_jedi import answer as answers
 from gridbroker_jedi.answer import Answer, UnusableAnswerError
 from gridbroker_jedi.chunk import tables_of
+from gridbroker_jedi.decide import ANALYSIS, GENERIC, PRODUCTION
 from gridbroker_jedi.fallback import panda_job_broker
 from gridbroker_jedi.service import NoDecisionError, service
 
@@ -27,7 +28,8 @@ SC_WAITING = getattr(Interaction, "SC_WAITING", Interaction.SC_FAILED)
 class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
     """Asks gridbroker's production job brokerage for the queues of a chunk."""
 
-    analysis = False
+    #: That decides.
+    brokerage = PRODUCTION
 
     def __init__(self, ddmIF: Any, taskBufferIF: Any) -> None:
         """Keep what a fall-back needs; nothing is opened or read."""
@@ -44,7 +46,7 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
         """The status code, and the chunk with its candidates."""
         master = inputChunk.masterDataset
         log = MsgWrapper(logger, f"<jediTaskID={taskSpec.jediTaskID} datasetID={getattr(master, 'datasetID', None)}>")
-        name = "analysis_job" if self.analysis else "production_job"
+        name = self.brokerage
         try:
             broker = service()
         except Exception as error:
@@ -52,7 +54,7 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
             log.error(f"gridbroker cannot be configured: {error}")
             return self._fall_back(None, taskSpec, cloudName, inputChunk, taskParamMap)
         try:
-            found = broker.chunk(tables_of(taskSpec, inputChunk), self._placed, analysis=self.analysis)
+            found = broker.chunk(name, tables_of(taskSpec, inputChunk), self._placed)
             answers.check(found, self.siteMapper.checkSite, _file_ids(inputChunk))
         except (NoDecisionError, UnusableAnswerError) as error:
             reason = error.reason if isinstance(error, NoDecisionError) else str(error).partition(":")[0]
@@ -99,7 +101,7 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
 
     def _fall_back(self, own: str | None, task_spec: Any, cloud: Any, chunk: Any, parameters: Any) -> tuple[Any, Any]:
         if self._panda is None:
-            made = panda_job_broker(task_spec.vo, analysis=self.analysis, own=own)(self.ddmIF, self.taskBufferIF)
+            made = panda_job_broker(task_spec.vo, self.brokerage, own)(self.ddmIF, self.taskBufferIF)
             made.vo, made.prodSourceLabel = getattr(self, "vo", None), getattr(self, "prodSourceLabel", None)
             self._panda = made
         panda = self._panda
@@ -113,7 +115,21 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
 class GridAnalysisJobBroker(GridJobBroker):
     """Asks gridbroker's analysis job brokerage for the queues of a chunk."""
 
-    analysis = True
+    brokerage = ANALYSIS
+
+
+class GridGenericJobBroker(GridJobBroker):
+    """Asks gridbroker's generic job brokerage for the queues of a chunk: in the place of PanDA's GenJobBroker."""
+
+    brokerage = GENERIC
+
+    def _answered(self, link: str | None, log: Any, found: Answer, task_spec: Any, chunk: Any) -> tuple[Any, Any]:
+        answered = super()._answered(link, log, found, task_spec, chunk)
+        if self.liveCounter is not None:
+            # serialised cycles of JEDI add the jobs that they have placed
+            for candidate in chunk.siteCandidates.values():
+                candidate.nQueuedJobs = 0
+        return answered
 
 
 def _file_ids(chunk: Any) -> frozenset[int]:

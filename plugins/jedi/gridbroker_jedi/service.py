@@ -33,7 +33,7 @@ from broker.store.decisions import decision_writing
 from broker.store.snapshots import stored_snapshots
 from gridbroker_jedi.answer import Answer
 from gridbroker_jedi.chunk import ChunkTables
-from gridbroker_jedi.decide import ANALYSIS, PRODUCTION, TASKS, Decided, decide_chunk, decide_tasks
+from gridbroker_jedi.decide import TASKS, Decided, decide_chunk, decide_tasks
 from gridbroker_jedi.grid import GridKeeper, GridView, read_rules, readers_of
 from gridbroker_jedi.settings import PluginSettings, read_settings
 
@@ -77,14 +77,14 @@ class BrokerService:
         self._stored: set[str] = set()
 
     def chunk(
-        self, tables: ChunkTables, placed: Callable[[Mapping[str, str]], Mapping[str, int]], *, analysis: bool
+        self, brokerage: str, tables: ChunkTables, placed: Callable[[Mapping[str, str]], Mapping[str, int]]
     ) -> Answer:
         """The decision on a chunk.
 
         Args:
+            brokerage: that decides.
             tables: the chunk.
             placed: jobs that JEDI has placed, by unified queue, from the names of queues.
-            analysis: whether the task is one of analysis.
 
         Raises:
             NoDecisionError: there is none in time.
@@ -92,11 +92,11 @@ class BrokerService:
         now = self._clock()
 
         def decide() -> tuple[GridView, Decided]:
-            parts, view = self._usable(ANALYSIS if analysis else PRODUCTION, now)
+            parts, view = self._usable(brokerage, now)
             queues = view.reading.snapshot.queues
             names = dict(zip(queues.name.tolist(), queues.unified_name.tolist(), strict=True))
             with parts.database.read_snapshot() as connection:
-                return view, decide_chunk(connection, view, parts.rules, tables, placed(names), now, analysis=analysis)
+                return view, decide_chunk(connection, view, brokerage, parts.rules, tables, placed(names), now)
 
         view, decided = self._in_time(decide)
         if self.settings.record:
@@ -157,6 +157,9 @@ class BrokerService:
     def _usable(self, brokerage: str, now: datetime) -> tuple[_Parts, GridView]:
         """The parts and a view that is young enough."""
         parts = self._made()
+        if brokerage not in parts.keepers:
+            asked = f"profile {self.settings.profile} has no brokerage {brokerage}"
+            raise NoDecisionError("error", f"{asked}; name a class for {', '.join(parts.keepers)} in modConfig")
         view = parts.keepers[brokerage].view()
         age = now - view.taken_at
         if age > timedelta(seconds=self.settings.stale_s):

@@ -8,11 +8,14 @@ PRODUCTION = "gridbroker_jedi.job:GridJobBroker"
 ANALYSIS = "gridbroker_jedi.job:GridAnalysisJobBroker"
 
 
+GENERIC = "gridbroker_jedi.job:GridGenericJobBroker"
+
+
 def configure(production: str = PRODUCTION, analysis: str = ANALYSIS) -> None:
     """Name the job brokers, as an operator does in ``panda_jedi.cfg``."""
     from pandajedi.jediconfig import jedi_config
 
-    jedi_config.jobbroker.modConfig = f"atlas:any:{production},atlas:user:{analysis}"
+    jedi_config.jobbroker.modConfig = f"atlas:any:{production},atlas:user:{analysis},wlcg:any:{GENERIC}"
 
 
 def chunks(site: Any, task: int) -> list[tuple[Any, Any, Any]]:

@@ -43,6 +43,7 @@ def test_equal_are_the_same_candidates_with_the_same_weights(theirs: Any, ours: 
         (Decided(1, candidates={"A": 1.0}), {}, _own(reason="no_replica"), ("ours: no_replica",)),
         (Decided(1, log=[REFUSED]), {"A/SCORE": 1.0}, _own(), ("PanDA: -lowmemory",)),
         (Decided(1, log=[REFUSED]), {"B": 1.0}, _own(), ("PanDA: .. candidates passed",)),
+        (Decided(1, log=["x   skip A due to no pilot"]), {"A": 1.0}, _own(), ("PanDA: no pilot",)),
         (Decided(1, candidates={"A": 1.0}), {"A": 2.0}, _own(), ("weight",)),
         (Decided(1, candidates={"A": 1.0, "B": 1.0}), {"A": 2.0}, _own(rejected={"B": "io"}), ("ours: io", "weight")),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain import estimates
 from broker.domain.arrays import Bools, Floats, either
-from broker.domain.decisions import Observation
+from broker.domain.decisions import Observation, Value
 from broker.domain.requests import OUTDISKCOUNT, WORKDISKCOUNT
 from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, JobPairs, Reason
@@ -47,7 +47,10 @@ class QueueScratch(Filter[JobPairs]):
         reads = reads_directly(pairs.chunks, pairs.candidates)
         copied, direct = _needs_mb(pairs.chunks)
         need = number(np.where(reads, direct, copied))
-        inputs = {"direct_reading": flag(reads), "input_mb": number(estimates.whole_mb(pairs.chunks.atom_bytes))}
+        inputs: dict[str, Value] = {
+            "direct_reading": flag(reads),
+            "input_mb": number(estimates.whole_mb(pairs.chunks.atom_bytes)),
+        }
         return Observation(need, "<=", limit_number(_limit_mb(pairs)), "MB", "queue.maxwdir", inputs)
 
 

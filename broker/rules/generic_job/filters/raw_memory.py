@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
+from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import is_per_core, or_else, or_zero, requested_ram_mb
 from broker.domain.queues import QueueTable
 from broker.domain.requests import RAMCOUNT
@@ -53,7 +53,7 @@ class RawMemory(Filter[JobPairs]):
     def observe(self, pairs: JobPairs) -> Observation:
         """The memory in MB, against the limit that it breaks, or the upper one."""
         needed, queues = _needed_mb(pairs.chunks, pairs.candidates), pairs.candidates
-        inputs = {"ram_mb": number(_asked_mb(pairs.chunks)), "cores": number(queues.cores)}
+        inputs: dict[str, Value] = {"ram_mb": number(_asked_mb(pairs.chunks)), "cores": number(queues.cores)}
         if bool((needed < or_zero(queues.minrss_mb)).item()):
             return Observation(number(needed), ">=", number(queues.minrss_mb), "MB", "queue.minrss", inputs)
         upper = limit_number(or_else(queues.maxrss_mb, np.inf))

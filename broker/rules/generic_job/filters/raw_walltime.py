@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
+from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import is_set
 from broker.domain.requests import WALLTIME
 from broker.rules.contract import Filter, JobPairs, Reason
@@ -50,10 +50,10 @@ class RawWalltime(Filter[JobPairs]):
     def observe(self, pairs: JobPairs) -> Observation:
         """The walltime, against the limit that it breaks, or the upper one."""
         walltime, queues = pairs.chunks.walltime, pairs.candidates
-        limits = {"mintime_s": number(queues.mintime_s), "maxtime_s": number(queues.maxtime_s)}
+        lower, upper = number(queues.mintime_s), number(queues.maxtime_s)
+        limits: dict[str, Value] = {"mintime_s": lower, "maxtime_s": upper}
         if bool((is_set(queues.mintime_s) & (walltime < queues.mintime_s)).item()):
-            return Observation(number(walltime), ">=", limits["mintime_s"], "s", "queue.mintime", limits)
-        upper = limits["maxtime_s"]
+            return Observation(number(walltime), ">=", lower, "s", "queue.mintime", limits)
         # without a limit nothing is compared; an unknown one is told as such
         limit = None if upper == 0 else -1.0 if upper is None else upper
         return Observation(number(walltime), "<=", limit, "s", "queue.maxtime", limits)

@@ -14,10 +14,10 @@ VO = "wlcg"
 PATTERNS = ("SITE00[1-5]", "^UK_", "_Q1\\d$", "Q", "no such queue", "FR|DE", "(", "/SCORE$")
 
 
-def scenario(seed: int, *, bent: bool = False) -> dict[str, Any]:
-    """A scenario file's content; arguments as those of a grid for production."""
-    content = production_scenario(seed, "production_job", bent=bent)
-    dice, tables = random.Random(f"generic {seed} {bent}"), content["tables"]
+def scenario(seed: int, **kind_of_grid: bool) -> dict[str, Any]:
+    """A scenario file's content; ``bent`` and ``rich`` as for a grid of production."""
+    content = production_scenario(seed, "production_job", **kind_of_grid)
+    dice, tables = random.Random(f"generic {seed}"), content["tables"]
     queues = [row["data"] for row in tables["schedconfig_json"]]
     for data in queues:
         _queue(dice, data)
@@ -45,9 +45,8 @@ def scenario(seed: int, *, bent: bool = False) -> dict[str, Any]:
 def _queue(dice: random.Random, data: Row) -> None:
     # most of them open, so that chunks of few candidates are not all there is
     data["space"] = dice.choice((None, 0, 199, 200, 5000, 5000, 5000))
-    words = dice.choice(
-        ("", "", "", "", "allow_no_pilot", *types)
-    )
+    types = ("allowed_processing=simul|recon", "excluded_processing=urgent")
+    words = dice.choice(("", "", "", "", "allow_no_pilot", *types))
     if words:
         data["catchall"] = ",".join(one for one in (data.get("catchall"), words) if one)
     if dice.random() < 0.1:

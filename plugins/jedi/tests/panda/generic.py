@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from panda.decisions import Decided, _decide, _tasks
+from panda.remote import Remote
 
 
 class NamesInOrder:
@@ -16,21 +17,26 @@ class NamesInOrder:
         candidates.sort(key=lambda one: one.siteName)
 
 
-def decide_generic(buffer: Any, ddm: Any, *, pseudo_input: bool | None = None) -> list[Decided]:
+def decide_generic(buffer: Any, ddm: Any) -> list[Decided]:
     """Ask PanDA's generic job broker for every chunk of the tasks that wait for jobs.
+
+    Chunks without input are decided with the client of data management that PanDA ships for a new VO: it cannot look up
+    files, so that others are brokered with none.
 
     Args:
         buffer: PanDA's task buffer.
-        ddm: its client of data management.
-        pseudo_input: only chunks whose master dataset is a pseudo one, or none of them; None: all.
+        ddm: a client that looks up files.
     """
     from pandajedi.jedibrokerage import GenJobBroker as module
+    from pandajedi.jediddm.GenDDMClient import GenDDMClient
+
+    shipped = Remote(GenDDMClient(None))
 
     module.random = NamesInOrder
     found = []
     for analysis in (False, True):
         for _, items in _tasks(buffer, analysis=analysis):
             for item in items:
-                if pseudo_input is None or item[2].masterDataset.isPseudo() == pseudo_input:
-                    found.append(_decide(module.GenJobBroker, buffer, ddm, item, {}))
+                client = ddm if item[2].getDatasets() else shipped
+                found.append(_decide(module.GenJobBroker, buffer, client, item, {}))
     return found

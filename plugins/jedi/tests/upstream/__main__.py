@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from upstream.run import KINDS, Counted, count
+from upstream.run import KINDS, Counted, count, kinds_of
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    found = {kind: count(given.profile, seeds, kind, told=_tell) for kind in given.kind or KINDS}
+    found = {kind: count(given.profile, seeds, kind, told=_tell) for kind in given.kind or kinds_of(given.profile)}
     for kind, counted in found.items():
         _report(kind, counted)
     if given.json is not None:

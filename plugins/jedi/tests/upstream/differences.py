@@ -11,6 +11,8 @@ from typing import Any
 from panda.decisions import Decided
 
 _CRITERIA = re.compile(r"skip (?:site|nucleus)[= ](\S+).*criteria=(-\w+)")
+#: As the generic broker says it, which knows no criteria.
+_DUE_TO = re.compile(r"skip (?:site=)?(\S+) due to ([A-Za-z ]+)")
 _PLACE = re.compile(r'File ".*/(\w+)\.py", line (\d+)')
 #: Weights that differ by less are equal: sums were made in another order.
 CLOSE = 1e-9
@@ -76,8 +78,9 @@ def causes(theirs: Decided, weights: Mapping[str, float], own: Mapping[str, Any]
 
 def _refused(log: list[str]) -> dict[str, str]:
     """For queues and nuclei in PanDA's log the last criterion that refused them."""
-    matches = (_CRITERIA.search(line) for text in log for line in text.splitlines())
-    return {match.group(1): match.group(2) for match in matches if match is not None}
+    lines = [line for text in log for line in text.splitlines()]
+    matches = (_CRITERIA.search(line) or _DUE_TO.search(line) for line in lines)
+    return {match.group(1): match.group(2).strip() for match in matches if match is not None}
 
 
 def _last(log: list[str]) -> str:

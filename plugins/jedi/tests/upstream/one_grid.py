@@ -7,6 +7,7 @@ from datetime import UTC
 from typing import Any
 
 from panda.decisions import Decided, decide_jobs, decide_tasks
+from panda.generic import decide_generic
 from panda.installation import CLOCK
 from panda.site import PandaSite
 
@@ -47,6 +48,8 @@ def theirs(site: PandaSite, kind: str) -> list[Decided]:
     """What PanDA decides."""
     if kind == "production_task":
         return decide_tasks(site.buffer, site.ddm)
+    if kind == "generic_job":
+        return decide_generic(site.buffer, site.ddm)
     return decide_jobs(site.buffer, site.ddm, analysis=kind == "analysis_job")
 
 

@@ -15,7 +15,7 @@ from panda.installation import prepare
 
 from upstream.differences import Difference
 
-KINDS = ("production_job", "production_task", "analysis_job")
+KINDS = ("production_job", "production_task", "analysis_job", "generic_job")
 #: Makes the content of a scenario file from a seed for a brokerage.
 MakeGrid = Callable[[int, str], dict[str, Any]]
 
@@ -55,15 +55,15 @@ class Counted:
         return self.equal / self.results if self.results else 1.0
 
 
-def compare(profile: str, seeds: Iterable[int], kinds: Sequence[str] = KINDS) -> list[Difference]:
+def compare(profile: str, seeds: Iterable[int], kinds: Sequence[str] = ()) -> list[Difference]:
     """What a profile decides otherwise than PanDA on fresh grids.
 
     Args:
         profile: of ours.
         seeds: one grid each for every brokerage.
-        kinds: the brokerages.
+        kinds: the brokerages; none: all that the profile has.
     """
-    return [one for kind in kinds for one in count(profile, seeds, kind).differences]
+    return [one for kind in kinds or kinds_of(profile) for one in count(profile, seeds, kind).differences]
 
 
 def count(
@@ -96,9 +96,18 @@ def count(
 
 
 def _rich(seed: int, kind: str) -> dict[str, Any]:
-    from grids.generator import scenario
+    from grids import generator, generic
 
-    return scenario(seed, kind, rich=True)  # type: ignore[arg-type]
+    if kind == "generic_job":
+        return generic.scenario(seed, rich=True)
+    return generator.scenario(seed, kind, rich=True)  # type: ignore[arg-type]
+
+
+def kinds_of(profile: str) -> tuple[str, ...]:
+    """The brokerages of a profile that PanDA has, too."""
+    from agents.service.profile_file import load_profile
+
+    return tuple(one.brokerage for one in load_profile(profile).brokerages if one.brokerage in KINDS)
 
 
 @contextmanager
