@@ -1,4 +1,4 @@
-"""How deep a JSON text nests, told before it is parsed: what a parser bears depends on its version."""
+"""Nesting depth of a JSON text, computed before parsing: what a parser accepts depends on its version."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class StoredBatch(Protocol):
         ...
 
     def check(self) -> None:
-        """Read what is otherwise read when it is needed. Raises WorkCorruptError where that is damaged."""
+        """Read lazily loaded parts now; raises WorkCorruptError where they are damaged."""
 
 
 AssignedT = TypeVar("AssignedT", bound=Assigned)
@@ -168,7 +168,7 @@ class Cycle(ABC, Generic[AssignedT]):
 
     @abstractmethod
     def records(self, assigned: Sequence[AssignedT], written: Written | None, now: datetime) -> list[DecisionRecord]:
-        """The decisions with what became of them.
+        """The decisions with the jobs that were written of them.
 
         Args:
             assigned: the pieces, in order.
@@ -332,7 +332,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
     def replayed_cycle(
         self, snapshot: Snapshot, tuning: Tuning, batch: BatchT, rules: Rules, beside: JobCycle | None = None
     ) -> JobCycle | None:
-        """A cycle that draws jobs for stored chunks, of which a comparison takes over what another side has drawn.
+        """A cycle that draws jobs for stored chunks, so that a comparison can reuse another side's draws.
 
         What it gathers of the grid and the work is taken over from the cycle ``beside`` it, where that is the same.
         None, as here: the brokerage draws no jobs, or draws them in a way of its own; each side is replayed.

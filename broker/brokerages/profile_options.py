@@ -19,7 +19,7 @@ ConfigurableT = TypeVar("ConfigurableT", bound=Configurable)
 
 
 class ProfileError(Exception):
-    """A profile that cannot be used; the message names the entry and what to do."""
+    """An unusable profile; the message names the entry and what to do."""
 
 
 def configured(brokerage: str, one: ConfigurableT, given: Mapping[str, Any] | None) -> ConfigurableT:

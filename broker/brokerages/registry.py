@@ -15,7 +15,7 @@ AnyBrokerage = Brokerage[Any, Any]
 
 
 class BrokerageError(Exception):
-    """A brokerage that is not there or cannot be loaded; the message names it and what to do."""
+    """A brokerage that is missing or cannot be loaded; the message names it and what to do."""
 
 
 @cache

@@ -32,7 +32,7 @@ def decode_batches(
         brokerage: that decided.
         data: the stored work.
         older: it is of another engine version: columns that it does not have hold NULL, see :func:`columns_not_stored`.
-        unpack: gives the body of a piece, which nobody changes.
+        unpack: gives the body of a piece, which must not be changed.
 
     Raises:
         WorkCorruptError: one of them is damaged, of another brokerage, or has not the columns of this version.

@@ -1,4 +1,4 @@
-"""How much of its target each share uses, in HS06 that run and wait, and what busy ones may have while others idle.
+"""Use of each share's target, in running and waiting HS06, and the part of busy shares while others idle.
 
 Pure. Source: PanDA analysis brokerage, global share usage; PanDA data model, global_shares.
 """
@@ -209,7 +209,7 @@ def _sum(loads: Iterable[ShareLoad]) -> ShareLoad:
 def _tops(
     leaves: tuple[Leaf, ...], plain: Mapping[str, SharePreference], totals: ShareLoad
 ) -> tuple[SharePreference, ...]:
-    """The top-level shares; what the idle ones leave is given to the busy ones, by their targets."""
+    """The top-level shares; unused targets of idle ones go to busy ones, by their targets."""
     below: dict[str, list[SharePreference]] = {}
     for leaf in leaves:
         below.setdefault(leaf.top, []).append(plain[leaf.name])

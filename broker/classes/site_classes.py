@@ -64,7 +64,7 @@ class WaitTime:
 
     @property
     def ranked_s(self) -> float:
-        """The wait by which queues are ranked; NaN when it cannot be told."""
+        """The wait in s by which queues are ranked; NaN when unknown."""
         return float(np.maximum(self.w_cl95upp, self.long_q_mean))
 
     def row(self, queue: str) -> MetricRow:
@@ -189,7 +189,7 @@ def site_classes(
     starts_6h: SlotStarts,
     starts_1d: SlotStarts,
 ) -> dict[str, SiteClass]:
-    """The class of each queue whose wait can be told; the others have none."""
+    """The class of each queue whose wait is known; other queues have none."""
     return {
         name: SiteClass(
             queues[name].resource_type,

@@ -68,7 +68,7 @@ class RowsOfEach:
 
         Args:
             owner: position.
-            first: what the first column holds instead of its own values, which say whom a row belongs to.
+            first: what the first column holds instead of its own values, which say which row owns it.
         """
         block = owner // OWNERS_OF_A_BLOCK
         low = block * OWNERS_OF_A_BLOCK

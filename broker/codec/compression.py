@@ -73,7 +73,7 @@ def pack_work(text: bytes) -> bytes:
 
 
 def pack_alike(text: bytes, window_bits: int) -> bytes:
-    """The text, compressed in a window of that size, as :func:`window_bits` says it of work that is there.
+    """Compress the text in a window of that size, which :func:`window_bits` reads from existing work.
 
     Raises:
         ValueError: no work was ever packed so.

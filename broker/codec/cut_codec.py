@@ -1,4 +1,4 @@
-"""How a chunk is cut into jobs, as JSON: kept with its decision, so that its jobs can be given out again.
+"""How a chunk is cut into jobs, as JSON: stored with its decision, so that its jobs can be made again.
 
 Kept of each file is what cutting reads of it, and no name: equal names only have equal numbers. A column in which all
 files agree is one value.
@@ -32,7 +32,7 @@ SettingsT = TypeVar("SettingsT", SplitSettings, DatasetUse)
 
 
 class CutEncoder:
-    """Says of each chunk of a cycle what is needed to cut it again; files are looked through for all chunks at once."""
+    """Encode how each chunk of a cycle is cut; files are scanned for all chunks at once."""
 
     def __init__(self, work: CycleWork) -> None:
         self._work, inputs = work, work.inputs

@@ -210,7 +210,7 @@ def _chosen(legend: Legend, place: Ints, columns: Floats, factors: int, bootstra
 
 
 def _columns(version: int, data: bytes) -> Floats:
-    """The figures one after the other; the first version had all their first bytes first, and so on."""
+    """Decode concatenated figures; the first version stored all first bytes, then all second ones, and so on."""
     if version == _BY_BYTES:
         data = np.ascontiguousarray(np.frombuffer(data, dtype="u1").reshape(8, -1).T).tobytes()
     return np.frombuffer(data, dtype="<f8").astype(np.float64)

@@ -1,6 +1,6 @@
 """The reasons of a decision as one small number a candidate, and the names and funnel that they stand for.
 
-A cycle makes nothing but the numbers; names and funnel are made when somebody asks for them.
+A cycle makes nothing but the numbers; names and funnel are made on first access.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Reasons:
 
     @cached_property
     def funnel(self) -> tuple[FunnelStep, ...]:
-        """Every rule that rejected any, with the candidates before and after: first minus all cuts is what is left."""
+        """Every rule that rejected candidates, with their numbers before and after."""
         if self.steps is not None:
             return self.steps
         current = int((self.position >= FEASIBLE).sum())
@@ -247,7 +247,7 @@ def _checksum(legend: Legend, body: bytes) -> bytes:
 
 
 def _plain(legend: Legend, kind: np.dtype[Any], body: bytes) -> tuple[AnyArray, int]:
-    """The numbers (Q,) at the beginning of a body, one after the other, and where they end."""
+    """The numbers (Q,) at the beginning of a body, and where they end."""
     size = len(legend.names) * kind.itemsize
     if len(body) < size:
         raise ValueError(f"{len(body)} bytes for {len(legend.names)} candidates")

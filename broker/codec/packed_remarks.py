@@ -54,7 +54,7 @@ class Remarks:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Notes(Sequence[str]):
-    """The notes of a decision: codes, and behind them those that are made of figures.
+    """The notes of a decision: codes, then those made from figures.
 
     Attributes:
         codes: notes as they are.

@@ -79,7 +79,7 @@ def _hint_of(hint: Work, jeditaskid: int) -> Work:
 
 @dataclass(frozen=True)
 class StoredTasks:
-    """The work of several tasks, one after the other, with what was stored beside it.
+    """The work of several tasks, with the values stored beside it.
 
     Attributes:
         work: of the tasks; what nuclei have to do is not in it, as each task has its own figures.
@@ -116,7 +116,7 @@ def encode_task_work(
 
 
 def decode_task_work(data: bytes) -> TaskWork:
-    """The work of one task as its turn in the cycle found it: with what had been placed before.
+    """Decode the work of one task as its turn in the cycle met it, with earlier placements counted.
 
     Raises:
         WorkCorruptError: it is damaged, too large, or of an engine with other columns; the message names the column.

@@ -40,7 +40,7 @@ class WorkCorruptError(Exception):
 
 @dataclass(frozen=True)
 class StoredWork:
-    """The work of several chunks, one after the other, with what was stored beside it.
+    """The work of several chunks, with the values stored beside it.
 
     Attributes:
         work: of the chunks.
@@ -54,7 +54,7 @@ class StoredWork:
 
     @cached_property
     def load(self) -> tuple[CountedLoad, ...]:
-        """For each chunk what the cycle had counted before it.
+        """The load that the cycle had counted before each chunk.
 
         Raises:
             WorkCorruptError: it is damaged.

@@ -23,7 +23,7 @@ _COLUMN = b'],"'
 
 
 def read_json(text: bytes) -> Any:
-    """The JSON of a text; what the quick reader refuses, such as half of a surrogate pair, is left to the other one.
+    """Parse a JSON text; texts that the fast parser refuses, such as half of a surrogate pair, take the slow one.
 
     Raises:
         ValueError: it is none.

@@ -24,7 +24,7 @@ def compile_all() -> None:
 
 
 def main(cache: Path) -> None:
-    """Fill the folder, one process at a time, and say in it that all is there."""
+    """Fill the folder, one process at a time, and mark it as complete."""
     os.nice(_NICENESS)
     function_cache.other_folder = cache
     with (cache / "lock").open("w") as lock:
@@ -37,7 +37,7 @@ def main(cache: Path) -> None:
 
 
 def _compile_into(cache: Path) -> None:
-    """Compile everything; where that fails, once more without what an interrupted attempt has left."""
+    """Compile everything; on failure, once more without the remains of an interrupted attempt."""
     try:
         compile_all()
     except Exception:  # what is damaged raises nearly any when it is unpickled
@@ -49,7 +49,7 @@ def _compile_into(cache: Path) -> None:
 
 
 def _write_through(cache: Path) -> None:
-    """Wait until the files are on the disk: what says that they are ready must not outlive them."""
+    """Wait until the files are on the disk, so that the mark of completeness cannot outlive them."""
     for path in cache.rglob("*"):
         handle = os.open(path, os.O_RDONLY)
         try:

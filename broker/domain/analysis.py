@@ -134,7 +134,7 @@ class LocalityFacts:
 
 @dataclass(frozen=True)
 class ScopedStorageFacts:
-    """Storages of the queue by the scope in use, and what the user may still write there."""
+    """Storages of the queue by the scope in use, and the quota that the user has left there."""
 
     has_output: Bools  # (1, Q)
     has_input_storage: Bools  # (1, Q)

@@ -148,7 +148,7 @@ def numbered(values: Iterable[Any]) -> tuple[list[Any], Ints]:
 
 
 def holds_of(values: Objects, condition: Callable[[Any], bool]) -> Bools:
-    """Where a value is there and the condition holds of it, in the same shape.
+    """(shape of ``values``): True where a value is not None and the condition holds for it.
 
     >>> holds_of(texts(["test", None, "managed"]), lambda text: "test" in text).tolist()
     [True, False, False]

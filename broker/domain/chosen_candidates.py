@@ -142,7 +142,7 @@ class TableCandidates(ChosenCandidates):
 
 @dataclass(frozen=True, eq=False)
 class CandidateColumns:
-    """The candidates of D decisions one after the other, C in all.
+    """The candidates of D decisions, concatenated, C in all.
 
     Attributes:
         size: (D,) how many each decision has.

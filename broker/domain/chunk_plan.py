@@ -16,7 +16,7 @@ from broker.domain.arrays import Floats, Ints
 
 @dataclass(frozen=True)
 class ChunkPlan:
-    """The feasible queues of a chunk, by name, and what came of them.
+    """The part of a plan that concerns one chunk: its feasible queues by name, with jobs and costs.
 
     Attributes:
         queues: (P,) names of pseudo-queues.
@@ -43,7 +43,7 @@ class ChunkPlan:
         return (*fallback, f"flow_left:{self.left}") if self.left else fallback
 
     def figures(self, place_of: Mapping[str, int]) -> tuple[Ints, Floats]:
-        """The queues (P,) by position, and of each what is kept for readers: (2, P) HS06 h dearer, jobs."""
+        """Positions (P,) of the queues, and their figures (2, P): HS06 h dearer, and jobs."""
         place = np.array([place_of[name] for name in self.queues], dtype=np.int64)
         return place, np.array([self.dearer_hs06h, self.jobs], dtype=np.float64).reshape(2, -1)
 

@@ -1,4 +1,4 @@
-"""The load that a job brokerage had counted before a chunk: what the cycle itself assigned, as the chunk saw it."""
+"""Load that a job brokerage had counted before a chunk: jobs that the cycle itself assigned."""
 
 from __future__ import annotations
 

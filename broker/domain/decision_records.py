@@ -1,4 +1,4 @@
-"""Decisions with where they came from and what became of them: what is stored of a cycle, and read back."""
+"""Decisions with their origin and outcome, as stored and read back."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision and what became of it.
+    """A decision with the jobs that were written of it.
 
     Attributes:
         decision: the decision.

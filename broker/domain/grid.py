@@ -1,4 +1,4 @@
-"""Storages, nuclei, links and job counts: what the rules need of the grid beside its queues."""
+"""Storages, nuclei, links and job counts: grid tables that rules read beside queues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StorageTable:
 
     @property
     def space_usable_gb(self) -> Floats:
-        """Free and expired space without what must stay free and what cannot be used; unreported figures are 0."""
+        """Free and expired space without the reserved and unavailable parts, in GB; unreported figures are 0."""
         free, expired = np.nan_to_num(self.space_free_gb), np.nan_to_num(self.space_expired_gb)
         return free + expired - np.nan_to_num(self.space_min_free_gb) - np.nan_to_num(self.space_unavailable_gb)
 

@@ -23,7 +23,7 @@ class LegendCorruptError(Exception):
 
 @dataclass(frozen=True)
 class Legend:
-    """The names behind a packed decision. Equal for as long as queues and rules are the same.
+    """The names behind a packed decision. Equal while queues and rules are the same.
 
     Attributes:
         names: (Q,) candidates: pseudo-queues or nuclei.
@@ -46,7 +46,7 @@ class Legend:
     remark: str = ""
 
     def __hash__(self) -> int:
-        """Worked out once: decisions are grouped by their legend, and it has thousands of names."""
+        """Cached hash: decisions are grouped by their legend, which has thousands of names."""
         return self._hash
 
     @cached_property

@@ -24,7 +24,7 @@ class Part:
     of: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no part.
+        """Refuse numbers that name no part.
 
         Raises:
             ValueError: the number is not from 1 to the number of parts.

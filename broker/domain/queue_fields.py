@@ -16,7 +16,7 @@ _MB = 1e9
 
 
 class BadFieldValue(ValueError):
-    """A field that cannot be held, or not at this value; ``accepts`` says what can."""
+    """A field that cannot be pinned, or not at this value; ``accepts`` says which can."""
 
     def __init__(self, what: str, accepts: str) -> None:
         super().__init__(what)

@@ -84,7 +84,7 @@ def no_queues() -> QueueTable:
 
 @dataclass(frozen=True)
 class UnifiedTable:
-    """Unified queues (length U): what is counted, measured and published once for all pseudo-queues of a queue."""
+    """Unified queues (length U): values counted, measured or published once for all their pseudo-queues."""
 
     name: Texts
     atlas_site: Texts

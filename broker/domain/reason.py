@@ -1,4 +1,4 @@
-"""Reasons: what a code means, in whose hands it is, and what can be done, as the rule or step that gives it says."""
+"""Reasons: what a code means, who can act, and what to do, stated by the rule or step that gives it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Who = Literal["you", "wait", "ask"]
 
 @dataclass(frozen=True, kw_only=True)
 class Reason:
-    """Why a candidate is rejected, or why a chunk or task waits. It stands beside what gives it.
+    """Why a candidate is rejected, or why a chunk or task waits, stated by the rule or step that gives the code.
 
     Texts are plain English in Markdown, for a user of the grid. ``title``, ``violation`` and ``no_candidate`` end
     without a full stop, since they become parts of sentences.

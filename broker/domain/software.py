@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 AUTO, ANY = ("AUTO",), ("ANY",)
 #: What separates the fields of a tag in :attr:`QueueSoftware.tags`; it is in no name.
 TAG_SEPARATOR = "\n"
-#: The word in a list of hardware attributes that keeps out who does not ask for the attribute.
+#: The word in a list of hardware attributes that excludes tasks which do not request the attribute.
 EXCLUSIVE = "excl"
 
 
@@ -36,7 +36,7 @@ class HardwareEntry:
 
 @dataclass(frozen=True)
 class Hardware:
-    """The hardware description of a queue: what it has of CPUs and of GPUs, None for no entry."""
+    """The hardware description of a queue: CPUs and GPUs, None for no entry."""
 
     cpu: HardwareEntry | None = None
     gpu: HardwareEntry | None = None
@@ -88,7 +88,7 @@ class QueueOffer:
 
     Attributes:
         name: of the unified queue.
-        releases: as in CRIC: exactly ``AUTO``, exactly ``ANY``, or something that nobody matches.
+        releases: as in CRIC: exactly ``AUTO``, exactly ``ANY``, or a value that no task matches.
         software: published tags, None without any.
         gpus: what pilots have seen.
     """
@@ -101,7 +101,7 @@ class QueueOffer:
 
 @dataclass(frozen=True)
 class ContainerSources:
-    """Where containers come from, by name, for all queues; ``digest`` of what was published."""
+    """Container sources by name, for all queues; ``digest`` of the published document."""
 
     digest: str = ""
     by_name: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)

@@ -24,7 +24,7 @@ class SplitRule:
         return self.values.get(token, default)
 
     def has(self, token: str) -> bool:
-        """Whether the token is there at all: flags are tested by presence."""
+        """Whether the token is present; flags are tested by presence."""
         return token in self.values
 
 

@@ -1,4 +1,4 @@
-"""Analysis Stabilizer: how many jobs a user may have queued at a queue, with every figure on the way.
+"""Analysis Stabilizer: the number of jobs a user may have queued at a queue, with all figures behind it.
 
 Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer.
 """
@@ -46,7 +46,7 @@ class Stabilized:
 
 
 def load_of(known: AnalysisFacts) -> StabilizerLoad:
-    """The load that the stabilizer looks at."""
+    """The load figures that the stabilizer reads."""
     queued = known.defined + known.assigned + known.activated + known.starting
     return StabilizerLoad(
         queued, known.users_running, known.to_running_rate, known.user_queued, known.user_running, known.users

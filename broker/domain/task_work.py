@@ -1,4 +1,4 @@
-"""The work of the task brokerage: tasks in ``assigning``, what they write, what they read, and what nuclei have to do.
+"""The work of the task brokerage: tasks in ``assigning``, their output, their input, and remaining work of nuclei.
 
 Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Names follow ``jedi_tasks`` and
 ``jedi_datasets`` where the value is the column's. Source: ATLAS Production Task Brokerage; PanDA data model, tasks and

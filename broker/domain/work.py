@@ -180,7 +180,7 @@ class Work:
 
 @dataclass(frozen=True)
 class DroppedRow:
-    """A row or task that cannot be used: where it is, the code of the reason, and what was seen."""
+    """A dropped row or task: its source and identifier, the code of the reason, and the value seen."""
 
     source: str
     identifier: str

@@ -28,7 +28,7 @@ class Canary:
         id: its number; other tasks are chosen for each.
         proposals: the values.
         share: of the tasks, between 0 and 1.
-        editor: who started it.
+        editor: the user who started it.
         reason: why.
         started_at: first instant, aware.
         ends_at: from this instant on it is over, aware.
@@ -74,7 +74,7 @@ def check_canary(
     not_split: Iterable[str],
     brokerages: Collection[str],
 ) -> None:
-    """Refuse what cannot be tried on a share of the tasks.
+    """Refuse values that cannot be tried on a share of the tasks.
 
     Args:
         catalogue: the keys.

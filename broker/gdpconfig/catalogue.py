@@ -1,4 +1,4 @@
-"""The catalogue: what tuning keys exist, of which type and range, and what they mean."""
+"""The catalogue of tuning keys: types, ranges and meanings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VO_MAX_CHARACTERS = 32
 
 
 class CatalogueError(BrokerError, ValueError):
-    """The catalogue file itself is wrong; the message names the key and what to correct."""
+    """A wrong catalogue file; the message names the key and what to correct."""
 
 
 class UnknownKeyError(NotFound, LookupError):

@@ -1,4 +1,4 @@
-"""Versions of the tuning: what a version holds, how two differ, and what an edit would make of one. Pure.
+"""Versions of the tuning: their rows, how two differ, and the effect of an edit. Pure.
 
 A version is the full set of CONFIG rows of our keys, so that a decision's version says exactly what it was tuned by,
 and the last good value of each row, so that a wrong row does not lose it across a restart.
@@ -41,7 +41,7 @@ OUTSIDE_EDITOR = "(outside)"
 
 
 class VersionConflictError(Refused):
-    """The values changed since the editor looked at them."""
+    """The values changed since the editor read them."""
 
     def __init__(self, expected: int, current: int, editor: str) -> None:
         """Remember the two versions and who made the newer one."""
@@ -120,13 +120,13 @@ class RowChange:
 
     @property
     def action(self) -> str:
-        """What was done to the key: ``set`` or ``unset``."""
+        """The action on the key: ``set`` or ``unset``."""
         return "unset" if self.new is None else "set"
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A planned edit: the version that it makes, and what it changes."""
+    """A planned edit: the version that it makes, and its changes."""
 
     result: Published
     changes: tuple[RowChange, ...]
@@ -150,7 +150,7 @@ def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Publ
 
 
 def plan_outside(found: Published, latest: Published | None) -> Edit | None:
-    """The version that records what other programs wrote; None when the table is as published."""
+    """The version that records changes by other programs; None when the table is as published."""
     if found is latest:
         return None
     version = 1 if latest is None else latest.version + 1
@@ -227,7 +227,7 @@ def with_values(current: Published, wanted: Iterable[tuple[str, Value, str | Non
 
 
 def plan_rollback(current: Published, target: Published) -> Edit | None:
-    """The version that holds what an older one held, row by row; None when it is in force already."""
+    """The version that restores an older one, row by row; None when it is already in force."""
     if current.fingerprint == target.fingerprint:
         return None
     return _edit(current, list(target.rows), {**current.last_good, **target.last_good})

@@ -32,7 +32,7 @@ def render_reference(catalogue: Catalogue) -> str:
 
 
 def default_in_words(entry: KeyEntry) -> str:
-    """The default of a key as a person would write it, with what a family falls back to."""
+    """The default of a key in words, with the fall-back of a family."""
     text = shown(entry.default)
     if entry.zero_means_default:
         text += " (also for 0)"

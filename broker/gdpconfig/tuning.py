@@ -28,7 +28,7 @@ class UndeclaredKeyError(LookupError):
     """A rule read a key that is not among the keys it declares."""
 
     def __init__(self, key: str, declared: Iterable[str]) -> None:
-        """Remember the key and what was declared."""
+        """Remember the key and the declared keys."""
         self.key = key
         self.declared = tuple(sorted(declared))
         super().__init__(key, self.declared)

@@ -46,7 +46,7 @@ class ConfigRow:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used, and what is used in its place.
+    """An unusable row, and the value used instead.
 
     Attributes:
         component: of the row.
@@ -244,7 +244,7 @@ def _entry_of(catalogue: Catalogue, row: ConfigRow) -> KeyEntry | None:
 
 
 def _still_good(entry: KeyEntry, value: Value | None) -> Value | None:
-    """A last good value, if it is still allowed: the catalogue may have changed since it was."""
+    """The last good value, if it is still allowed: the catalogue may have changed since."""
     if value is None:
         return None
     try:

@@ -1,1 +1,1 @@
-"""The languages in which tasks say what software and hardware they need, and the check against what queues offer."""
+"""The languages of software and hardware requirements, and the check against what queues offer."""

@@ -68,7 +68,7 @@ def read(text: str | None) -> Reading:
 
 
 def _json_object(text: str, problems: list[Problem]) -> dict[str, Any] | None:
-    """The object in a JSON text; None for an old string. What looks like JSON and is none is a problem."""
+    """Parse a JSON object; None for an old string. Text that looks like JSON and is none is a problem."""
     stripped = text.strip()
     if stripped[0] not in "{'\"":
         return None
@@ -108,7 +108,7 @@ def _from_json(text: str, body: dict[str, Any], problems: list[Problem]) -> Requ
 
 
 def _with_encoded(requirement: Requirement, encoded: Any, text: str, problems: list[Problem]) -> Requirement:
-    """The requirement with what an old string beside it adds: only what the object itself does not say."""
+    """The requirement completed by an old string beside it, where the object itself says nothing."""
     if not encoded:
         return requirement
     position = place_of(text, ("encoded_platform",))

@@ -1,4 +1,4 @@
-"""Why a queue is refused: what was asked, what the queue has, and the best that it has."""
+"""Explain why a queue is refused: the requirement, the queue's offer, and its best match."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _of_pattern(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
 
 
 def unsupported_patterns(need: Need) -> list[tuple[str, str]]:
-    """The patterns of a need that the engine cannot take, each with what it has against them."""
+    """The patterns of a need that the engine does not support, each with the reason."""
     wanted = need.requirement
     written = [(cpu.arch, False) for cpu in wanted.cpus if cpu.arch != WILDCARD]
     if wanted.gpu is not None:

@@ -160,7 +160,7 @@ def _kind(value: Any) -> str:
 
 
 def place_of(text: str, path: Path) -> int:
-    """The offset of the key or item at ``path`` in a JSON text; that of the last part of the path that is there."""
+    """Offset of the key or item at ``path`` in a JSON text, or of the last existing part of the path."""
     place = value = _skipped(text, 0)
     for part in path:
         found = _item(text, value, part)

@@ -51,7 +51,7 @@ class Need:
         release: None for a task of which only platform and hardware are known.
         container_name: of a task that runs in a container of its own.
         only_tags: the container must be in the tags of the queue.
-        hardware_only: no software is checked, and hardware only where somebody asked for it.
+        hardware_only: no software is checked, and hardware only where the task requests it.
     """
 
     requirement: Requirement
@@ -65,7 +65,7 @@ class Need:
 def need_of(
     architecture: str | None, release: Release | None, container_name: str | None = None, only_tags: bool = False
 ) -> Need:
-    """The need of a task by its architecture and what it runs."""
+    """The need of a task by its architecture and the release or container that it runs."""
     reading = read(architecture)
     return Need(reading.requirement, reading.fault, release, container_name or None, only_tags)
 

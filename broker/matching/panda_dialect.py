@@ -168,7 +168,7 @@ def _hardware(need: PandaNeed, offer: QueueOffer) -> Outcome:
 
 
 def _some_cpu(specs: Sequence[CpuSpec], entry: HardwareEntry) -> bool:
-    """Whether an alternative fits; one that cannot be compared refuses the queue before those behind it."""
+    """Whether an alternative fits; one that cannot be compared refuses the queue before later ones."""
     for arch, vendor, instr in specs:
         if arch is None or entry.arch is None:
             return False

@@ -63,7 +63,7 @@ def _text_of(why: object) -> str:
 
 
 def _encodable(text: str) -> str:
-    """The text, with what no database can hold (halves of surrogate pairs) replaced."""
+    """The text with halves of surrogate pairs, which no database can store, replaced."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -65,7 +65,7 @@ class Requirement:
         platform: the software platform, which may be a pattern; empty for none.
         base_platform: of the container, with its image after ``+``; None for none.
         cpus: alternatives, sorted; empty for no request.
-        cpu_implied: the CPU is the first part of the platform and nobody asked for it.
+        cpu_implied: the CPU is only the first part of the platform, not a request.
         gpu: the request, None for none.
         preferred_cpu_level: a preference that excludes no queue, such as ``x86-64-v3``.
     """
@@ -84,7 +84,7 @@ class Requirement:
 
     @property
     def job_platform(self) -> str:
-        """The platform for a job: with the base platform behind ``@`` if there is one."""
+        """The platform for a job, with the base platform after ``@`` if there is one."""
         return with_base(self.platform, self.base_platform)
 
 
@@ -94,7 +94,7 @@ def with_base(platform: str, base_platform: str | None) -> str:
 
 
 def document(requirement: Requirement) -> dict[str, Any]:
-    """The canonical form as a JSON object: what is not asked for is omitted."""
+    """The canonical form as a JSON object; unrequested parts are omitted."""
     found: dict[str, Any] = {}
     if requirement.platform:
         found["sw_platform"] = requirement.platform

@@ -1,4 +1,4 @@
-"""Which step of the compiled loop equals a rule that moves within a cycle, and what the loop takes from the rule."""
+"""The step of the compiled loop that equals a moving rule, and the constants and keys that it takes from it."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class Rule(Configurable, ABC):
                     cls.judges = argument
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Any:
-        """Facts of the rule's own, worked out once a cycle; ``pairs.prepared[name]`` has them. None without any.
+        """The rule's own facts, computed once a cycle and found at ``pairs.prepared[name]``; None without any.
 
         Args:
             snapshot: the grid, with the sources of other distributions in ``snapshot.offered``.
@@ -202,7 +202,7 @@ class Filter(Rule, Generic[PairsT_contra]):
         return None
 
     def may_reject(self, facts: Any, tuning: TuningView) -> Bools | None:
-        """(T, Q): of a filter that is asked again with what a cycle has placed, the pairs that it might reject.
+        """(T, Q): pairs that a filter which is asked again with placed jobs might reject; None for all.
 
         It says this at little cost, so that the filter is mostly not asked. None for all. A derived class has to say
         so again.
@@ -215,7 +215,7 @@ class Filter(Rule, Generic[PairsT_contra]):
 
 
 class GroupFilter(Rule, Generic[PairsT_contra]):
-    """A filter that judges a candidate by what the other candidates of the chunk offer."""
+    """A filter that judges a candidate by the other candidates of the chunk."""
 
     rejects: ClassVar[bool] = True
     kind: ClassVar[Persistence] = "persistent"
@@ -273,7 +273,7 @@ class LoadCut(Rule):
 
 
 class GroupCut(LoadCut):
-    """A cut that judges a candidate by what the others have."""
+    """A cut that judges a candidate by the others."""
 
     def keep(self, load: Load, weight: Floats) -> Bools:
         """The answer when no other cut has taken any candidate."""

@@ -29,7 +29,7 @@ class LoadDetails:
 
 @dataclass(frozen=True)
 class Load:
-    """The jobs at the candidates as the cycle goes on: ``defined`` includes what this cycle has already placed.
+    """Jobs at the candidates as the cycle goes on: ``defined`` includes those that this cycle has placed.
 
     Arrays are (Q,) when chunks are taken one by one, (T, Q) when each meets the same grid; the columns of the chunk are
     scalars in the first case and (T, 1) in the second.

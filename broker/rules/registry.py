@@ -65,7 +65,7 @@ def load_rule(name: str, offered: dict[str, EntryPoint]) -> Rule:
 
 
 def placed(rules: Sequence[RuleT], rule: RuleT, after: str | None) -> tuple[RuleT, ...]:
-    """The rules with one more, behind the rule named ``after`` or, without one, at the end.
+    """The rules with one more, after the rule named ``after`` or, without one, at the end.
 
     Raises:
         RuleError: there is no rule of that name among them.

@@ -54,7 +54,7 @@ class KeptBuild:
     log: tuple[DroppedRow | KeptBuild, ...] = field(repr=False)
 
     def holds(self, digest_of: DigestOf, now_s: float) -> bool:
-        """Whether the same would be made of sources with these digests at this instant."""
+        """Whether sources with these digests at this instant would give the same value."""
         same = all(digest is not None and digest_of(name) == digest for name, digest in self.digests.items())
         return same and self.first_s <= now_s <= self.until_s
 
@@ -72,12 +72,12 @@ class KeptBuilds:
         return found if found is not None and found.holds(digest_of, now_s) else None
 
     def keep(self, build: KeptBuild) -> None:
-        """Take the place of what was made before it."""
+        """Replace the entry of the same key."""
         self._last[build.key] = build
 
 
 class Making:
-    """A value while it is made: what it reads so far.
+    """A value under construction, with its dependencies so far.
 
     Args:
         mark: dropped rows of the draft when it began.

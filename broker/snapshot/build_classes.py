@@ -1,4 +1,4 @@
-"""Rows of PanDA's tables to what classes are made from. A row that cannot be used is dropped, with its reason.
+"""Parse rows of PanDA's tables into the inputs of classes. Unusable rows are dropped with a reason.
 
 Source: PanDA data model, schedconfig, global_shares and metrics.
 """

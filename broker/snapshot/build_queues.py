@@ -87,7 +87,7 @@ class QueueActivity:
 
 
 def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], *of_queues: Any) -> dict[str, Any]:
-    """The candidates, the unified queues behind them, and the types without ``minrampercore``, as a snapshot has them.
+    """The tables of candidates and unified queues, and the types without ``minrampercore``, of a snapshot.
 
     ``of_queues`` are the other arguments of :func:`build_candidates`.
     """
@@ -117,7 +117,7 @@ def described(records: list[QueueRecord], site_of_queue: dict[str, str]) -> dict
 
 
 def build_unified(described: Mapping[str, Any], activity: QueueActivity) -> UnifiedTable:
-    """The table of unified queues of what CRIC describes and what is measured."""
+    """Build the table of unified queues from CRIC's description and the measured values."""
     return UnifiedTable(
         **described,
         n_pilots=activity.n_pilots,

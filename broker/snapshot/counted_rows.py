@@ -19,7 +19,7 @@ _TEXTS = ("jobstatus", "gshare", "resource_type", "prodsourcelabel", "vo", "nucl
 
 
 class Columns:
-    """Columns of rows by name, each with what occurs in it, worked out when it is first asked for.
+    """Columns of rows by name, each with its distinct values, computed on first access.
 
     Args:
         columns: (R,) as they were read.
@@ -43,7 +43,7 @@ class Columns:
         return self._coded[name]
 
     def each(self, name: str, of: Callable[[Any], int]) -> Ints:
-        """(R,) what is said of each value of a column, asked once for each that occurs."""
+        """(R,) the result of a function for each value of a column, called once for each distinct one."""
         found, codes = self.coded(name)
         return np.array([of(value) for value in found], dtype=np.int64)[codes]
 
@@ -129,7 +129,7 @@ def usable_counts(read: Columns, unified: Mapping[str, int], dropped_rows: list[
 
 
 def _plain_numbers(values: Sequence[Any]) -> tuple[Floats, Bools]:
-    """(R,) the numbers, 0 for NULL, and which of them are known to be sound; each of the others has to be looked at."""
+    """(R,) the numbers, 0 for NULL, and a mask of those known to be valid; the others need a check."""
     if not _PLAIN_NUMBERS.issuperset(map(type, values)):
         return np.zeros(len(values)), np.zeros(len(values), dtype=np.bool_)
     null = np.array([value is None for value in values], dtype=np.bool_)

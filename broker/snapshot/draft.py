@@ -1,4 +1,4 @@
-"""A snapshot in the making: what each source says, worked out when it is first asked for, and the dropped rows."""
+"""A snapshot under construction: values built from sources on first access, and the dropped rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Draft:
 
     @property
     def now_s(self) -> float:
-        """Seconds since 1970 UTC of its instant; what looks at it is made again for every snapshot."""
+        """Seconds since 1970 UTC of its instant; a value that reads it is rebuilt for every snapshot."""
         if self._under_way:
             self._under_way[-1].looks_at(self._now_s)
         return self._now_s

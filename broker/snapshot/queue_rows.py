@@ -182,7 +182,7 @@ def read_queue(panda_queue: Any, document: Any, pinned: Pinned = NO_PINS) -> Que
 
 
 def _stats(data: dict[str, Any], params: dict[str, Any], free: Catchall, faults: list[str]) -> dict[str, float]:
-    """The figures of a queue: those without a default must be readable, the others fall back and that is noted."""
+    """The figures of a queue: those without a default must be readable; others fall back, with a note."""
     defaulted = {
         "cores": "corecount",
         "corepower": "corepower",

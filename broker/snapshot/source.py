@@ -25,7 +25,7 @@ JobStatistics = Literal["live", "panda"]
 
 
 class SourceError(Exception):
-    """A source that is asked for but not there, or that does not keep the contract; the message says what to do."""
+    """A source that is missing or breaks the contract; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Source(AnySource, ABC):
 
     @abstractmethod
     def build(self, raw: RawSource, snapshot: Snapshot) -> Any:
-        """The value for ``snapshot.offered[name]``, worked out once a snapshot; pure, and of rows read or stored alike.
+        """Build the value for ``snapshot.offered[name]``, once a snapshot; pure, from rows read or stored alike.
 
         Args:
             raw: the rows; ``raw.rows(table).records()`` gives them as dictionaries.

@@ -1,4 +1,4 @@
-"""Limits of queues made tighter by what their pilots report: never looser, and only the columns that are asked for.
+"""Tighten queue limits by pilot reports: never looser, and only the requested columns.
 
 A site reports these figures of itself, so they may shorten and shrink work, and central configuration stays the upper
 bound. Source: HSF-TN-2016-02; ATLAS Production Job Brokerage, memory, disk and walltime of a queue.

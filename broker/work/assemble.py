@@ -1,4 +1,4 @@
-"""The work of a cycle, put together from what was read: chunks, inputs, replicas, and how each chunk is cut.
+"""Assemble the work of a cycle from its rows: chunks, inputs, replicas, and how each chunk is cut.
 
 Source: ATLAS Production Job Brokerage; PanDA data model, tasks and split rules.
 """

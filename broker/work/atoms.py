@@ -1,4 +1,4 @@
-"""The smallest jobs that a task allows: what the estimates of disk, walltime and output are made of.
+"""The smallest jobs that a task allows, on which the estimates of disk, walltime and output are based.
 
 Source: ATLAS Production Job Brokerage, nEvents of the smallest job allowed; atomic jobs. Each estimate is the largest
 over the jobs of the chunk, so that every job of the chunk fits where the estimate fits.

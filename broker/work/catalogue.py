@@ -185,7 +185,7 @@ def _place_plain(replicas: ReplicaRows, wanted: Ints, did_of: Ints) -> PlacedDat
 
 
 def _with_containers(catalogue: Catalogue, plain: PlacedDatasets, wanted: Ints, did_of: Ints) -> PlacedDatasets:
-    """``plain``, and behind it the containers ``wanted`` at each endpoint that has some of their constituents."""
+    """``plain``, then the containers ``wanted`` at each endpoint that has some of their constituents."""
     rows_of: dict[int, list[int]] = {}
     for row, did in enumerate(catalogue.replicas.did.tolist()):
         rows_of.setdefault(did, []).append(row)

@@ -64,7 +64,7 @@ class ReadFiles:
 
 @dataclass(frozen=True)
 class ChunkTable:
-    """Chunks (length T) in brokerage order: positions of task and master dataset, and what kind of chunk it is."""
+    """Chunks (length T) in brokerage order: positions of task and master dataset, and the kind of chunk."""
 
     task: Ints
     dataset: Ints
@@ -286,7 +286,7 @@ class _Gatherer:
         self._index: list[Ints] = []
 
     def add_chunk(self, chunk: int, master: int, span: tuple[int, int], key: int, master_limit: int) -> None:
-        """Add the master's files ``span`` and what of its secondaries goes with them."""
+        """Add the master's files ``span`` with the matching files of its secondaries."""
         self._add(chunk, master, True, np.arange(*span, dtype=np.int64))
         wanted = (int(self._datasets.task[master]), int(self._datasets.datasetid[master]))
         family = INPUT_FAMILIES[str(self._datasets.type[master])]

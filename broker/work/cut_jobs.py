@@ -43,7 +43,7 @@ def no_jobs() -> CutJobs:
 
 
 def joined_jobs(parts: list[CutJobs]) -> CutJobs:
-    """The jobs of all ``parts``, one after the other."""
+    """Concatenate the jobs of all ``parts``."""
     if not parts:
         return no_jobs()
     lengths = np.concatenate([np.diff(part.extra_offsets) for part in parts])

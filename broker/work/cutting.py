@@ -27,7 +27,7 @@ from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings
 
 @dataclass(frozen=True)
 class CutPiece:
-    """Jobs (length J) that were cut at once for one queue, before their figures are worked out.
+    """Jobs (length J) cut at once for one queue, before their figures are computed.
 
     ``first`` and ``stop`` (exclusive) are positions among the master files of the chunk; ``walltime_s`` is NaN where
     nothing is known about it. ``contents`` has the files of each where datasets besides the master take part.

@@ -32,7 +32,7 @@ class RunLists(NamedTuple):
 
 
 class FileRuns:
-    """Prefix sums over the master files of a chunk: what any run of its files holds, in constant time.
+    """Prefix sums over the master files of a chunk: the content of any run of files in constant time.
 
     Attributes:
         file_events: (F,) events that each file stands for.
@@ -65,7 +65,7 @@ class FileRuns:
 
     @cached_property
     def files(self) -> FileTable:
-        """The files that the sums were made of, in their order."""
+        """The files behind the sums, in their order."""
         return self._table.rows(self._part)
 
     @cached_property
@@ -110,7 +110,7 @@ class FileSums:
 
     @property
     def sums(self) -> Ints:
-        """(4, F + 1) before each file and behind the last: events, bytes stood for, bytes and number of distinct files.
+        """(4, F + 1) sums before each file and at the end: events, bytes stood for, bytes and distinct files.
 
         A sum over all files may wrap around; the difference of two sums of one input is exact all the same.
         """

@@ -141,7 +141,7 @@ def _whole_seconds(seconds: AnyArray) -> Ints:
 
 
 class JobFit:
-    """The limits of one queue for the jobs of one chunk: what a job needs there, and whether it may have it."""
+    """The limits of one queue for the jobs of one chunk: the needs of a job there, and whether it fits."""
 
     def __init__(self, settings: SplitSettings, model: JobModel, limits: CutLimits) -> None:
         """Work out the limits once."""

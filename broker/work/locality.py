@@ -120,7 +120,7 @@ def real_datasets(inputs: InputFiles) -> Ints:
 
 
 def wanted_ranks(placed: PlacedDatasets, dataset_files: Floats) -> list[tuple[int, int]]:
-    """For which (dataset, number of files) the id of the last file has to be known: the partial replicas.
+    """The (dataset, number of files) pairs whose last file id is needed: the partial replicas.
 
     ``dataset_files``: by position of the dataset, see :func:`broker.work.catalogue.files_of_dids`.
     """

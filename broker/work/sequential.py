@@ -1,4 +1,4 @@
-"""Jobs of a chunk one after another, file by file, with what of its secondary datasets goes with them.
+"""Cut the jobs of a chunk file by file, with the matching files of its secondary datasets.
 
 The exact path for every chunk: with secondaries, event ranges, boundaries and repeated names. Chunks without
 secondaries take the faster path of :mod:`broker.work.cutting`, which gives the same jobs. Source: ATLAS production

@@ -45,7 +45,7 @@ class SplitSettings:
 
     @property
     def takes_files_at_once(self) -> bool:
-        """Whether the files of a job are taken in one step, so that no file inside is looked at on its own."""
+        """Whether the files of a job are taken in one step, without looking at single files."""
         return self.files_per_job is not None and not self.by_lumi and not self.boundary
 
     @property
@@ -55,7 +55,7 @@ class SplitSettings:
 
     @property
     def breaks(self) -> bool:
-        """Whether a job may have to end between two files, whatever it holds."""
+        """Whether a job may have to end between two files, whatever its size."""
         return self.continuous or bool(self.boundary) or self.by_lumi
 
     @property

@@ -87,7 +87,7 @@ class SplitRules:
         return np.array([rule.value(token, default) for rule in self.rules], dtype=np.int64)[self.code]
 
     def present(self, token: str) -> Bools:
-        """(K,) whether the token is there."""
+        """(K,) whether the token is present."""
         return np.array([rule.has(token) for rule in self.rules], dtype=np.bool_)[self.code]
 
 

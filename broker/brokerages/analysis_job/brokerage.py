@@ -31,7 +31,7 @@ QUOTA_UNKNOWN = "quota_unknown"
 class AnalysisJob(JobBrokerage):
     """Chooses queues for the input chunks of analysis tasks, after throttles. Source: ATLAS Analysis Job Brokerage.
 
-    The option ``quota_unknown`` says what happens while quotas cannot be read: ``closed`` gives no jobs to anybody.
+    The option ``quota_unknown`` says what happens while quotas cannot be read: ``closed`` assigns no jobs.
     """
 
     name = shipped.NAME

@@ -59,7 +59,7 @@ PERSISTENT: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
     NoInputData(),
     # what closes a queue for everybody
     OpenQueue(),
-    # what the job requires of resources: whoever asks, goes nowhere else
+    # requirements of the job: a job that has them goes nowhere else
     AskedSite(),
     SubmitPool(),
     # what the queue's owners decided

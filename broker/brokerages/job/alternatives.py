@@ -52,7 +52,7 @@ def _first_satisfied(work: Work, row: int, ways: Sequence[WayToRun], cycle_over:
 
 
 def in_way(chunks: WorkTable, row: int, way: WayToRun) -> WorkTable:
-    """The chunks with the one at ``row`` asked for in this way; what the way does not say stays."""
+    """The chunks with the one at ``row`` asking in this way; fields that the way leaves open stay."""
     values: dict[str, object] = {"accepted_cores": way.accepted_cores}
     if way.min_cores is not None:
         values["corecount"] = float(way.min_cores)

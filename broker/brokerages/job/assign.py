@@ -1,4 +1,4 @@
-"""A cycle of a job brokerage from chunks to jobs: rank, draw, cut, count what was placed, and go on to the next chunk.
+"""A cycle of a job brokerage from chunks to jobs: rank, draw, cut, count, next chunk.
 
 Pure and seeded: the same snapshot, work, tuning and seed give the same jobs.
 """
@@ -40,7 +40,7 @@ def assign_chunks(
     clock: Callable[[], float] = perf_counter,
     before: Sequence[CountedLoad] | None = None,
 ) -> Iterator[AssignedChunk]:
-    """Broker and cut the chunks in order; each finds what those before it have placed.
+    """Broker and cut the chunks in order; jobs of earlier chunks count for later ones.
 
     Args:
         cycle: over the same work.

@@ -1,4 +1,4 @@
-"""Chunks brokered and cut by the compiled loop, block by block; equal to the bit to what is done chunk by chunk.
+"""Broker and cut chunks in the compiled loop, block by block; equal to the bit to the loop in Python.
 
 Chunks with figures that the loop would round in another way are drawn and cut in Python, in their turn.
 """

@@ -43,7 +43,7 @@ from broker.work.assemble import CycleWork
 
 @dataclass(frozen=True)
 class StoredChunks:
-    """Stored chunks of one VO, which a job brokerage decided one after the other."""
+    """Stored chunks of one VO that a job brokerage decided in order."""
 
     vo: str | None
     stored: StoredWork
@@ -60,7 +60,7 @@ class StoredChunks:
         return [load.stored() for load in self.stored.load]
 
     def check(self) -> None:
-        """Read how the chunks are cut, and what was counted before them.
+        """Read how the chunks are cut, and the load counted before them.
 
         Raises:
             WorkCorruptError: it is damaged.
@@ -69,7 +69,7 @@ class StoredChunks:
 
     @cached_property
     def work(self) -> CycleWork | None:
-        """The chunks with what cuts them into jobs; None where it was not stored how each of them is cut.
+        """The chunks with their cuts; None where a cut was not stored.
 
         Raises:
             WorkCorruptError: it is damaged.
@@ -77,7 +77,7 @@ class StoredChunks:
         return None if None in self.stored.cuts else cycle_work(self.stored)
 
     def completed(self, brokerage: str, complete: Callable[[CycleWork], Work]) -> Work:
-        """The chunks with what a brokerage estimates of them beforehand, worked out once."""
+        """The chunks with the brokerage's estimates, computed once."""
         if brokerage not in self._completed and self.work is not None:
             self._completed[brokerage] = complete(self.work)
         return self._completed[brokerage]
@@ -249,7 +249,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     def cycle_beside(
         self, beside: JobCycle, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules
     ) -> JobCycle | None:
-        """A cycle that takes over what another one has gathered; None where that is not the same."""
+        """A cycle that reuses what another one has gathered; None where that would differ."""
         return beside.beside(snapshot, work, tuning, rules.chain) if isinstance(rules.chain, QueueChain) else None
 
     def _stored_work(self, tuning: Tuning, batch: StoredChunks, rules: Rules) -> Work:
@@ -313,7 +313,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     def _one_chunk(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules
     ) -> tuple[JobCycle, ChunkResult]:
-        """A stored chunk by itself, with what was stored with it: the load before it, or its part of the plan."""
+        """A stored chunk by itself, with the load before it or its part of the plan."""
         cycle = self.engine_cycle(snapshot, batch.stored.work, tuning, rules)
         cycle.set_load(0, batch.stored.load[0])
         result = next(cycle.results())

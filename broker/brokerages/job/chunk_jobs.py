@@ -17,7 +17,7 @@ from broker.work.sequential import Position
 
 
 def limit_columns(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints) -> tuple[AnyArray, ...]:
-    """(C,) each, what each candidate allows a job of the chunk: the columns of :class:`CutLimits`, 0 for no limit."""
+    """(C,) each, limits of each candidate for a job of the chunk: the columns of :class:`CutLimits`, 0 for none."""
     row = slice(chunk, chunk + 1)
     one_core = takes_one_core_of_scratch(work.corecount[row], work.eventservice[row])
     scratch = scratch_limit_mb(queues.maxwdir_mb[candidates], queues.unified_cores[candidates], one_core)

@@ -1,4 +1,4 @@
-"""The work of a cycle as the compiled loop takes it: how each chunk is cut, what queues allow, sums over all files."""
+"""The work of a cycle in the flat form of the compiled loop: cuts of chunks, limits of queues, sums over files."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: C
 
 
 def _chunks(work: CycleWork) -> AnyArray:
-    """(T,) of CHUNK, without what is of the cycle."""
+    """(T,) of CHUNK, without the fields of the cycle."""
     chunks, inputs = work.work.chunks, work.inputs
     bounds = np.searchsorted(inputs.chunk, np.arange(len(chunks) + 1))
     settings, which = _kinds_of_settings(work.settings)
@@ -253,7 +253,7 @@ def _kinds(work: CycleWork) -> tuple[Ints, Ints]:
 
 
 def _limits(cycle: JobCycle, work: CycleWork) -> AnyArray:
-    """(K, Q) of LIMITS: what the queues allow the jobs of each kind of chunk."""
+    """(K, Q) of LIMITS: limits of the queues for the jobs of each kind of chunk."""
     queues = cycle.snapshot.queues
     every, rows = np.arange(len(queues)), _kinds(work)[1].tolist()
     table = np.zeros((len(rows), len(queues)), dtype=LIMITS)

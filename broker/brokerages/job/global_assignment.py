@@ -106,7 +106,7 @@ def plan_chunks(
 
 
 def _rounded(value: float) -> float:
-    """A cost with as many digits as are kept; what the solver leaves below 0 is none."""
+    """A cost rounded to the stored digits; the solver's negative remainders are 0."""
     return max(0.0, float(f"{value:.{_DIGITS}g}")) if abs(value) > 1e-6 else 0.0
 
 

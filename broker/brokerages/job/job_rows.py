@@ -1,4 +1,4 @@
-"""The jobs of a cycle as columns, ready to be written: what each job asks for, and the files it takes.
+"""The jobs of a cycle as columns ready to be written: requested resources, and input files.
 
 Source: PanDA production brokerage, job attributes; PanDA data model, jobs.
 """

@@ -24,7 +24,7 @@ _NOTHING_REFUSED: Mapping[str, str] = {}
 
 
 class LoopPart:
-    """Chunks of a block that follow each other, with what the loop wrote of them.
+    """Consecutive chunks of a block, with the loop's output for them.
 
     Args:
         cycle: that judged the block.
@@ -186,7 +186,7 @@ class LoopChunk(AssignedChunk):
 
     @property
     def span(self) -> list[int]:
-        """First and behind the last job of the chunk in the block."""
+        """First and stop of the chunk's jobs in the block."""
         return self.part.spans[self.at]
 
     @property
@@ -213,7 +213,7 @@ def jobs_of(placed: Sequence[AssignedChunk]) -> tuple[Ints, CutJobs]:
 
 
 def _of_block(placed: Iterable[AssignedChunk]) -> Iterator[tuple[Ints, CutJobs]]:
-    """The jobs of chunks of one block, as far as they lie behind each other."""
+    """The jobs of chunks of one block, as far as they are contiguous."""
     part, start, end = None, 0, 0
     for one in placed:
         if not isinstance(one, LoopChunk):

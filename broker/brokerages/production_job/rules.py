@@ -81,7 +81,7 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
     # work that must not wait keeps away from queues that may
     Opportunistic(),
     Inactive(),
-    # what the job requires of resources: whoever asks, goes nowhere else
+    # requirements of the job: a job that has them goes nowhere else
     AskedSite(),
     SubmitPool(),
     # what the queue's owners decided

@@ -1,1 +1,1 @@
-"""The production task brokerage: its rules in order, its cycle, and what is written of it."""
+"""The production task brokerage: its rules in order, its cycle, and the rows it writes."""

@@ -43,7 +43,7 @@ from broker.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class StoredTaskBatch:
-    """Stored tasks of one VO, which the task brokerage decided one after the other."""
+    """Stored tasks of one VO that the task brokerage decided in order."""
 
     vo: str | None
     stored: StoredTasks

@@ -1,4 +1,4 @@
-"""Which queues are candidates for a chunk of analysis: those of analysis, without what the user excludes.
+"""Candidates of an analysis chunk: queues of analysis, without those that the user excludes.
 
 Source: ATLAS Analysis Job Brokerage, preliminary candidates; PanDA analysis brokerage, candidate generation.
 """
@@ -54,7 +54,7 @@ def matcher(items: str) -> re.Pattern[str] | None:
 
 
 def has_auto(items: str) -> bool:
-    """Whether queues that the list does not name may be used when none that it names is there."""
+    """Whether unlisted queues may be used when no listed one can."""
     return any(item.strip() == AUTO for item in items.split(","))
 
 

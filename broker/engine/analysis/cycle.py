@@ -197,7 +197,7 @@ class AnalysisCycle(LoadTrackingCycle):
         return queue_limit, min_weight, np.zeros_like(may_bootstrap)
 
     def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
-        """Judge and weigh the chunks ``rows``; what is in ``kept`` is not worked out again, all else is put there.
+        """Judge and weigh the chunks ``rows``, reusing results in ``kept`` and adding new ones to it.
 
         What moves is brought up to date in the block: where others look at it, in one of its own.
         """
@@ -238,7 +238,7 @@ class AnalysisCycle(LoadTrackingCycle):
             local_pass[again] = False
             facts = self._analysis_facts.in_pass(facts, rows, local_pass)
         if self._new or earlier is None or facts is not earlier.facts:
-            # weights read where the input has to be, and who competes
+            # weights read where the input has to be, and which candidates compete
             kept.factors = {}
         if len(again):
             judging = self._judging(dataclasses.replace(pairs, facts=facts), again, answers)
@@ -335,7 +335,7 @@ class AnalysisCycle(LoadTrackingCycle):
 
     @cached_property
     def _throttles(self) -> list[Throttle | None]:
-        """(T,): of each chunk; equal requesters are looked at once."""
+        """(T,): the throttle of each chunk; equal requesters are evaluated once."""
         grid, usable, steps = self.snapshot.analysis, "quota" not in self._unusable, self.chain.steps
         known = {
             one: throttle_of(one, grid, self.own_tuning, usable, self.quota_closed, steps.throttles)

@@ -1,4 +1,4 @@
-"""Where the input of analysis is, and which queues may have the chunk for it.
+"""Where the input of analysis is, and which queues may take the chunk because of it.
 
 Source: ATLAS Analysis Job Brokerage, input data locality; PanDA analysis brokerage, data availability and locality.
 """
@@ -158,7 +158,7 @@ class _Having:
         self._nothing: Bools = self._datasets == 0
 
     def _summed(self, values: Floats | Bools) -> Floats:
-        """(P,): what places have, by chunk and queue."""
+        """(P,): amounts at places, summed by chunk and queue."""
         # of no pairs at all it would be whole numbers
         return np.bincount(self._pair, weights=values, minlength=len(self._chunk)).astype(np.float64, copy=False)
 
@@ -259,7 +259,7 @@ def _lacking(
     column[queues] = np.arange(len(queues))
     has_all = np.zeros((len(files), len(queues) + 1), dtype=np.bool_)
     has_all[:, len(queues)] = True
-    # who has nothing has all of no files
+    # a queue without files has all of no files
     has_all[files <= 0] = True
     rows = np.flatnonzero(only[entries.unified])
     rows = rows[_files_together(taken(entries, rows)) >= files[entries.at[rows]]]

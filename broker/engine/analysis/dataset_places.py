@@ -98,7 +98,7 @@ def places_of(
         entries: replicas at queues.
         chunk_of: (I,) the chunk of each input.
         candidates: (T, U) of the chunks.
-        incomplete_allowed: (I,) incomplete replicas count beside complete ones, if nobody has these on disk.
+        incomplete_allowed: (I,) incomplete replicas count beside complete ones, if no place has these on disk.
         uses_vp: (I,) the chunk may use virtual placement.
     """
     span, size = max(1, candidates.table.shape[1]), len(chunk_of)
@@ -126,7 +126,7 @@ def places_of(
 
 
 def _bits(entries: Entries, uses_vp: Bools) -> AnyArray:
-    """(N,): what each replica is, see the bits."""
+    """(N,): the properties of each replica as bits."""
     complete, plain, disk = entries.complete, ~entries.vp, ~entries.tape
     allowed = disk & (plain | uses_vp[entries.at])
     flags = (

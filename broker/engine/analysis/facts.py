@@ -38,7 +38,7 @@ class FactsOfAnalysis:
         at: figures of queues.
         named: the candidates, and how queues were named.
         data: where the input is.
-        requesters: (T,) who asks.
+        requesters: (T,) the requester of each chunk.
         users: figures of users as the profile reads them.
         number_of: the values of the stabilizer.
     """
@@ -89,7 +89,7 @@ class FactsOfAnalysis:
         def can_be_throttled() -> Bools:
             return stabilize(load_of(loaded), self.number_of).can_be_throttled
 
-        # made of other facts than these, which would refer to themselves and stay until somebody searches for that
+        # made of other facts than these, which would refer to themselves and stay until the garbage collector runs
         return loaded.but({}, {"can_be_throttled": can_be_throttled})
 
     def in_pass(self, facts: AnalysisFacts, rows: slice, local_pass: Bools) -> AnalysisFacts:

@@ -1,4 +1,4 @@
-"""A cycle of analysis that sees what it has placed: the queue, the user's jobs there, and the room that is left.
+"""A cycle of analysis that counts its placed jobs: for the queue, the user's jobs, and the room left.
 
 Jobs that were placed can only make queues drop out of what the snapshot alone would leave.
 """
@@ -68,11 +68,11 @@ class LoadTrackingCycle(JobCycle):
             return False
         shared, names = self.alike(other), [[rule.name for rule in one.chain.filters] for one in (self, other)]
         moving = {name for both in names for name in both if name in MOVING}
-        # who competes is known by the numbers of filters
+        # competing candidates are known by the numbers of filters
         return shared.facts and shared.rules >= moving and (names[0] == names[1] or not self._new)
 
     def of_its_own(self, block: Block) -> Block:
-        """The block with masks and a new basic weight that no other cycle looks at."""
+        """A copy of the block with masks and a new basic weight that other cycles do not share."""
         one = block.evaluation
         own = Evaluation(one.feasible.copy(), one.reason.copy(), one.faults)
         factors = tuple(
@@ -122,7 +122,7 @@ class LoadTrackingCycle(JobCycle):
         return rules.get(NEW_WEIGHT_RULE, -1) if self._new else -1
 
     def can_judge(self, rule: Rule) -> bool:
-        """Whether a rule is not broken, and has what it needs."""
+        """Whether a rule is not broken and its sources are usable."""
         tuning = self._views.tunings[rule.name]
         return rule.name not in self._views.broken and self._unusable.isdisjoint(rule.needs(tuning))
 
@@ -152,7 +152,7 @@ class LoadTrackingCycle(JobCycle):
         return super().result(block, row)
 
     def _bring_up_to_date(self, block: Block, row: int) -> None:
-        """Judge and weigh a chunk again by what moves: jobs placed since can only make queues drop out."""
+        """Judge and weigh a chunk again with placed jobs, which can only make queues drop out."""
         facts = self._facts_now(block, row)
         if self._may_drop(row, facts, block.evaluation.feasible[row - block.rows.start]):
             self._judge_again(block, row, facts)

@@ -57,7 +57,7 @@ class AnalysisLoopParts(LoopParts):
     def figures(
         self, block: Block, flat: FlatBlock, out: Outcome, rows: range
     ) -> list[tuple[Ints, Floats] | None] | None:
-        """For each of the chunks ``rows`` of the block what :meth:`AnalysisCycle.figures_of` gives."""
+        """:meth:`AnalysisCycle.figures_of` for each of the chunks ``rows`` of the block."""
         cycle, first, stop = self.cycle, rows.start, rows.stop
         own, place = (np.arange(out.place.shape[1]) < out.chosen[first:stop, None]).nonzero()
         names = [rule.name for rule in cycle.chain.filters]

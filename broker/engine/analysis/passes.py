@@ -1,4 +1,4 @@
-"""The passes of the analysis brokerage: for which chunks there is a second one, and what both leave together.
+"""The passes of the analysis brokerage: which chunks have a second one, and the outcome of both.
 
 Source: PanDA analysis brokerage, locality passes and job cloning.
 """

@@ -66,7 +66,7 @@ def _default(snapshot: Snapshot, wanted: Bools) -> Ints:
 
 
 def _usable_gb(snapshot: Snapshot) -> Floats:
-    """(E,): free and expired space, without what is to stay free and what cannot be used."""
+    """(E,): free and expired space, without the reserved and unavailable parts."""
     storages = snapshot.storages
     gained = np.nan_to_num(storages.space_free_gb) + np.nan_to_num(storages.space_expired_gb)
     return gained - np.nan_to_num(storages.space_min_free_gb) - np.nan_to_num(storages.space_unavailable_gb)

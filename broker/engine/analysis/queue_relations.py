@@ -1,4 +1,4 @@
-"""Through which relations the queues of analysis read and write, worked out once for as long as the grid has the same.
+"""Relations through which analysis queues read and write, computed once while the grid has the same.
 
 Source: ATLAS Analysis Job Brokerage, input data locality.
 """

@@ -240,7 +240,7 @@ class Locality(Step):
 
 
 class OneByOneOptions(Options):
-    """Users' chunks are given out one after the other: their throttles and loads count what went before.
+    """Users' chunks are assigned in order, since their throttles and loads count earlier chunks.
 
     Attributes:
         by: ``weight``: chunk after chunk, drawn by weight.

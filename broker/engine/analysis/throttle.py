@@ -173,7 +173,7 @@ def by_quota(lines: tuple[QuotaLine, ...], merging: bool) -> Throttle | None:
 
 
 def quota_in_order(lines: tuple[QuotaLine, ...], merging: bool) -> Throttle | None:
-    """The first line that is used up or nearly is; no line behind it is looked at."""
+    """The first line that is used up or nearly is; later lines are not checked."""
     for line in lines:
         if line.limit_bytes > 0 and line.used_bytes > NEAR_QUOTA * line.limit_bytes:
             return by_quota((line,), merging)

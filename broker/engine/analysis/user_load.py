@@ -99,7 +99,7 @@ class UserLoad:
         }
 
     def counted(self, row: int, load: CountedLoad) -> CountedLoad:
-        """The load of a chunk, with what :meth:`of_row` gives."""
+        """The load of a chunk with the counts of :meth:`of_row`."""
         found = {part: QueueJobs(self._names, counts.copy()) for part, counts in self.of_row(row).items()}
         return dataclasses.replace(load, of_user=found[OF_USER], of_type=found[OF_TYPE], new_users=found[NEW_USERS])
 
@@ -115,7 +115,7 @@ def _owner_columns(chunks: WorkTable) -> tuple[Texts, Texts, Texts]:
 
 
 def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Mapping[str, Floats]) -> Any:
-    """The facts of the chunk at ``inside``, with the jobs (Q,) that the cycle has placed; only what is read is made."""
+    """Facts of the chunk at ``inside`` with the jobs (Q,) placed by the cycle; only read facts are computed."""
     rows = RowsOf(facts, np.array([inside]))
     rows.__dict__.update(
         defined=rows.defined + of_share,

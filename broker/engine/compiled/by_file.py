@@ -47,7 +47,7 @@ def taken_by_file(
     chunk: Any, queue: int, count: int, files: Files, uses: AnyArray, listed: AnyArray, fit: Floats, seconds: Ints,
     cursor: Ints, used: Ints, seen: Ints, spans: Ints, numbers: Ints, figures: Floats,
 ) -> int:  # fmt: skip
-    """Write up to ``count`` jobs for a queue behind those that there are; how many. ``used`` (S,) moves on."""
+    """Write up to ``count`` jobs for a queue and return how many; ``used`` (S,) moves on."""
     size, secondaries, made = chunk.stop - chunk.start, len(used), 0
     own, job = np.empty((secondaries, 2), dtype=np.int64), np.empty(CONTENT, dtype=np.int64)
     while made < count and cursor[AT] < size:
@@ -130,7 +130,7 @@ def _see(file: Any, seen: Ints, job: Ints) -> None:
 def _files_of(
     use: Any, master_files: int, boundary: int, used: int, events: int, sums: Ints, listed: AnyArray
 ) -> tuple[int, int]:
-    """First and behind the last file in the list of those of a secondary that go with so many of the master."""
+    """Span (first, stop) in the list of the files of a secondary that go with so many master files."""
     first, count = use.first, use.count
     if use.nosplit:
         return int(first), int(first + count)

@@ -10,7 +10,7 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 
 
 class Moving(NamedTuple):
-    """The moving rules of the chain, by number, with what they give the loop; A: the most that any of them does.
+    """The moving rules of the chain, by number, with their arguments; A is the largest number of arguments.
 
     See :mod:`broker.engine.compiled.loop_steps` for numbers and arguments.
 
@@ -52,7 +52,7 @@ class UserState(NamedTuple):
         owner: (T,) number of user, share and label of each chunk.
         share: (T,) number of its share.
         kind: (T,) number of its resource type, 0 for all types.
-        person: (T,) number of user and share, -1 for nobody.
+        person: (T,) number of user and share, -1 for no user.
         merging: (T,) its jobs are none of the user's.
         queue_kind: (Q,) number of the resource type of a candidate, 0 for that of the chunk.
         of_user: (O, U) jobs by owner and unified queue.

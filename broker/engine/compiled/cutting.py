@@ -30,7 +30,7 @@ EVENTS_SUM, SIZE_SUM, BYTES_SUM, NAMES_SUM = 0, 1, 2, 3
 
 @compiled
 def job_limits(row: int, queue: int, columns: Columns, fit: Floats) -> None:
-    """Fill ``fit`` (LIMITS,) with what a job of the chunk may have at the queue, as ``JobFit`` works it out."""
+    """Fill ``fit`` (LIMITS,) with the limits of a job of the chunk at the queue, as ``JobFit`` computes them."""
     chunk = columns.chunks[row]
     limit, merging = columns.limits[chunk.kind, queue], chunk.merging
     direct = limit.direct and not merging
@@ -62,7 +62,7 @@ def _bounded(seconds: float) -> float:
 
 @compiled
 def walltimes(row: int, queue: int, columns: Columns, seconds: Ints) -> bool:
-    """Fill ``seconds`` with the sums of what each file of the chunk adds to the walltime; false if nothing is known."""
+    """Fill ``seconds`` with prefix sums of the walltime that each file adds; return False if it is unknown."""
     chunk, files = columns.chunks[row], columns.files
     limit = columns.limits[chunk.kind, queue]
     cores = limit.cores if limit.cores > 0 else 1.0
@@ -146,7 +146,7 @@ def taken(
     cursor: Ints,
     out: Outcome,
 ) -> int:
-    """Write up to ``count`` jobs for a queue behind those that there are; how many."""
+    """Write up to ``count`` jobs for a queue, and return how many."""
     chunk, files, numbers, figures = columns.chunks[row], columns.files, out.numbers, out.figures
     sums, first_bytes, first_names = files.sums, files.first_bytes, files.first_names
     size, at, made, growing = chunk.stop - chunk.start, cursor[AT], 0, True

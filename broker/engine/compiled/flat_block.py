@@ -1,4 +1,4 @@
-"""A judged block as the compiled loop takes it, and room for what the loop writes."""
+"""A judged block in the flat form of the compiled loop, and arrays for the loop's output."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def folder() -> Path:
 
 
 def ready_file(cache: Path) -> Path:
-    """The file that says that all is there; one for each machine, as another may have another processor."""
+    """The file that marks the cache as complete; one for each machine, as processors differ."""
     return cache / f"ready-{platform.node() or 'here'}"
 
 
@@ -62,7 +62,7 @@ def remove() -> Path:
 
 
 def _of_this_state() -> Path:
-    """Where compiled functions belong: not beside the source, where a service may have no right to write."""
+    """The folder of compiled functions: not beside the source, where a service may not write."""
     digest, here = hashlib.sha256(f"{sys.implementation.cache_tag} numba {version('numba')}".encode()), Path(__file__)
     formulas = [here.parents[2] / name for name in _FORMULAS]
     for path in [*sorted(here.parent.glob("*.py")), *formulas]:

@@ -12,7 +12,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
 
 def compiled(function: FunctionT) -> FunctionT:
-    """The function compiled when it is first called, or read from what another process has compiled.
+    """Compile the function on its first call, or read it from another process's cache.
 
     Nothing is reassociated or contracted, and a division by zero gives what numpy gives.
     """
@@ -25,7 +25,7 @@ def compiled(function: FunctionT) -> FunctionT:
 def inlined(function: FunctionT) -> FunctionT:
     """Like :func:`compiled`, inlined into its callers: for a function called for each pair or file.
 
-    A call would hand over every array of the columns that the function is given, and count who holds it.
+    A call would hand over every array of the columns that the function is given, and count references to it.
     """
     import numba
 

@@ -98,7 +98,7 @@ def _imported(module: str) -> Any:
     """The module. The compiler that comes with it stays until the end, some 300,000 objects.
 
     A search for unreachable ones, each few cycles, would visit all of them: 0.26 s, which is as much as it takes to
-    decide a thousand chunks. What cannot be reached is freed before, as nobody would find it later.
+    decide a thousand chunks. Unreachable objects are freed before, as the collector would not find them later.
     """
     function_cache.folder()
     # where another thread is importing it, this waits for the end

@@ -83,7 +83,7 @@ def step_fault(rule: Rule) -> str:
 
 
 def arguments_of(step: CompiledStep, tuning: TuningView) -> Floats:
-    """(MOST_ARGUMENTS,) what the step takes, in the loop's order.
+    """(MOST_ARGUMENTS,) the arguments of the step, in the loop's order.
 
     Args:
         step: of a rule.

@@ -30,11 +30,11 @@ from broker.engine.compiled.ranking import limit_of, ranked, waiting_at
 from broker.engine.compiled.users import brought_up_to_date, counted, noted
 
 _MOST = sys.float_info.max
-#: Rows of the figures of candidates while they are drawn.
+#: Rows of the figures of candidates during the draw.
 WEIGHT, QUEUED, CAP = 0, 1, 2
-#: Rows of what is so of them.
+#: Boolean flags of candidates, by row.
 BOOTSTRAP, WAITS, ALLOWED, TRIED, HERE = 0, 1, 2, 3, 4
-#: Rows of how far secondaries have been used: now, before what was made last, and before the last jobs of a pass.
+#: Files used of each secondary, by row: now, before the last assignment, and before the last jobs of a pass.
 NOW, BEFORE, AT_LAST = 0, 1, 2
 
 
@@ -52,7 +52,7 @@ def placed_until(
     start: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs,
     out: Outcome,
 ) -> int:  # fmt: skip
-    """Place the chunks of the block from ``start`` on; the first that is not for the loop is left, its number given."""
+    """Place the chunks of the block from ``start`` on; return the first that is not for the loop, or their number."""
     jobs, for_users = out.jobs[start - 1, 1] if start else 0, len(users.of_user) > 0
     spans = out.span_of[start - 1, 1] if start else 0
     for b in range(start, len(out.chosen)):
@@ -92,7 +92,7 @@ def _placed(
     b: int, jobs: int, spans: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns,
     out: Outcome,
 ) -> int:  # fmt: skip
-    """Draw and cut the jobs of one chunk; the number of jobs of the block behind them."""
+    """Draw and cut the jobs of one chunk, and return the number of jobs of the block so far."""
     row, count = block.row + b, out.chosen[b]
     figures, flags = np.empty((3, count)), np.zeros((5, count), dtype=np.bool_)
     _candidates(b, moving, block, columns, out, figures, flags)
@@ -174,7 +174,7 @@ def _pass(
     b: int, row: int, state: AnyArray, figures: Floats, flags: AnyArray, last: Ints, columns: Columns,
     fit: Floats, seconds: Ints, cursor: Ints, used: Ints, seen: Ints, holds: Bools, out: Outcome,
 ) -> bool:  # fmt: skip
-    """Give out jobs until no files are left (true) or nobody can take more. ``last``: jobs, candidate, file before."""
+    """Assign jobs until no files (True) or candidates are left. ``last``: jobs, candidate and first file of the last."""
     chunk, spread = columns.chunks[row], len(holds) > 0
     size = chunk.stop - chunk.start
     _try_all(flags)

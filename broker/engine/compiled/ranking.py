@@ -101,7 +101,7 @@ def _cut_of(
 
 @compiled
 def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
-    """Rank the candidates of chunk ``b`` of the block, and write what is chosen; how many are."""
+    """Rank the candidates of chunk ``b`` of the block, write the chosen ones, and return how many."""
     # columns are taken out once: to read one of a tuple for each pair takes more than to rank it
     chunk, queues, steps, cuts = columns.chunks[block.row + b], columns.queues, moving.weights, moving.cuts
     of_weights, of_cuts = moving.weight_arguments, moving.cut_arguments

@@ -31,7 +31,7 @@ _DEPTH, _ADD = 128, -1
 
 @inlined
 def noted(b: int, row: int, users: UserState, out: Outcome) -> None:
-    """Write what was placed before a chunk."""
+    """Write the load that was placed before a chunk."""
     owner, share, kind = users.owner[row], users.share[row], users.kind[row]
     for at in range(users.of_user.shape[1]):
         out.users_before[OF_USER, b, at] = users.of_user[owner, at]
@@ -56,7 +56,7 @@ def counted(row: int, queue: int, at: int, users: UserState) -> None:
 
 @inlined
 def _longest_queue(pair: int, of_users: float, given: Floats, load: Floats) -> float:
-    """How many jobs the user may have queued there, by the values of the stabilizer."""
+    """The number of jobs the user may have queued there, by the values of the stabilizer."""
     running, rate = load[ALL_RUNNING, pair], load[RATE, pair]
     most = larger(larger(given[LENGTH], given[RUNNING_RATIO] * running), given[MAX_WAIT_HOURS] * rate)
     part = load[RUNNING, pair] / running if running > 0 else 0.0
@@ -76,7 +76,7 @@ def _below_cap(pair: int, given: Floats, load: Floats, of_type: float) -> bool:
 def _short_enough(
     pair: int, given: Floats, jobs: Floats, load: Floats, placed: float, of_user: float, new_users: float
 ) -> bool:
-    """Whether the queue of the user is short enough, with what was placed."""
+    """Whether the user's queue is short enough, placed jobs included."""
     defined = jobs[1, pair] + placed
     waiting = defined + jobs[2, pair] + jobs[3, pair] + jobs[4, pair]
     if not (waiting >= given[LENGTH] and waiting >= given[WAIT_HOURS] * load[RATE, pair]):
@@ -90,7 +90,7 @@ def _short_enough(
 def brought_up_to_date(
     b: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
-    """Judge and weigh a chunk again by what moves."""
+    """Judge and weigh a chunk again with placed jobs."""
     row = block.row + b
     if not pairs.site_named[b]:
         _judged_again(b, row, moving, block, columns, users, pairs)
@@ -102,7 +102,7 @@ def brought_up_to_date(
 def _judged_again(
     b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
-    """Reject what the filters do not keep with what was placed."""
+    """Reject candidates that the filters do not keep with placed jobs."""
     # columns are taken out once: to read one of a tuple for each pair takes more than the filters do
     share, merging, given = users.share[row], users.merging[row], moving.filter_arguments
     of_type, new_users, of_user = users.of_type[share, users.kind[row]], users.new_users[share], users.of_user

@@ -32,11 +32,11 @@ class Block:
 
     @cached_property
     def ranking(self) -> BlockRanking:
-        """The ranking of its chunks with the jobs as the snapshot shows them: worked out where some chunk needs it."""
+        """The ranking of its chunks with the snapshot's job counts, computed on first access."""
         return self.rank(self)
 
     def fixed(self) -> tuple[Floats, ...]:
-        """(T, Q) each: what multiplies the moving weights, in this order."""
+        """(T, Q) each: factors that multiply the moving weights, in this order."""
         shape = self.evaluation.feasible.shape
         return self._multiplied([factor_of_block(factor, shape) for factor in self.factors], shape)
 
@@ -50,7 +50,7 @@ class Block:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether that was worked out."""
+        """Whether the ranking was computed."""
         return "ranking" in vars(self)
 
 

@@ -1,4 +1,4 @@
-"""One cycle of a job brokerage: chunks in order against one snapshot, with what the cycle places taken into account.
+"""One cycle of a job brokerage: chunks in order against one snapshot, with placed jobs counted.
 
 Pure: snapshot, work, tuning and chain come in; evaluations and rankings come out. Filters and fixed weights are
 worked out for blocks of chunks at once; only what moves with the jobs that were placed is done chunk by chunk.
@@ -115,7 +115,7 @@ class JobCycle:
         self.faults: list[RuleFault] = list(faults)
 
     def beside(self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain) -> JobCycle | None:
-        """A cycle with other values or rules, which takes over what both gather; None where that is not the same."""
+        """A cycle with other values or rules that reuses gathered facts; None where they would differ."""
         if type(self) is not JobCycle or self._given is not snapshot or self.work is not work:
             return None
         other = copy.copy(self)
@@ -171,7 +171,7 @@ class JobCycle:
         return block
 
     def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
-        """Judge and weigh the chunks ``rows``; what is in ``kept`` is not worked out again, all else is put there."""
+        """Judge and weigh the chunks ``rows``, reusing results in ``kept`` and adding new ones to it."""
         kept = KeptAnswers(filters=None) if kept is None else kept
         tasks = as_column(taken(self.work.chunks, rows))
         if kept.facts is None:
@@ -231,13 +231,13 @@ class JobCycle:
         )
 
     def results(self) -> Iterator[ChunkResult]:
-        """The outcome chunk by chunk, in order; what :meth:`add_load` is given counts for the chunks that follow."""
+        """The outcome chunk by chunk, in order; jobs passed to :meth:`add_load` count for later chunks."""
         for block in self.blocks():
             for row in range(block.rows.start, block.rows.stop):
                 yield self.result(block, row)
 
     def result(self, block: Block, row: int) -> ChunkResult:
-        """The outcome of one chunk of a block, with what was placed before."""
+        """The outcome of one chunk of a block, with jobs placed before it counted."""
         if reason := self.blocked(row):
             return ChunkResult(row, block, reason, blocked=True)
         inside = row - block.rows.start
@@ -345,7 +345,7 @@ class JobCycle:
         return self.snapshot.unified.name.tolist()  # type: ignore[no-any-return]
 
     def accounting_of(self, row: int) -> int:
-        """Number of the accounting key of a chunk: what is placed counts for all chunks of the accounting key."""
+        """Number of the accounting key of a chunk; placed jobs count for all chunks of the key."""
         return int(self._accounting_codes[row])
 
     def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
@@ -364,7 +364,7 @@ class JobCycle:
         return CountedLoad(QueueJobs(self.unified_names, self._placed[self._accounting_codes[row]].copy()))
 
     def set_load(self, row: int, load: CountedLoad) -> None:
-        """Let the cycle have counted exactly this load: what :meth:`load_before` said when the chunk was decided."""
+        """Set the counted load to exactly this one, which :meth:`load_before` gave when the chunk was decided."""
         self._placed[self._accounting_codes[row]] = 0.0
         self._moved[self._accounting_codes[row]] = False
         for index, name in enumerate(self.snapshot.unified.name.tolist()):

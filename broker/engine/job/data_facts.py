@@ -37,7 +37,7 @@ _reading = Kept[dict[bool, tuple[Ints, Ints]]]()
 
 @dataclass(frozen=True)
 class InputLimits:
-    """gdpconfig values for input data: what counts as a complete replica, and from where on only complete ones count.
+    """gdpconfig limits for input data: which replicas are complete, and when only complete ones count.
 
     ``max_missing_files`` files or ``min_completeness_percent`` of them make a replica complete enough; above
     ``io_intensity_cutoff_kbps`` a part of a dataset is not looked up file by file.
@@ -50,7 +50,7 @@ class InputLimits:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """Sparse availability, one row for a chunk and a unified queue, sorted by chunk; and per chunk what is wrong.
+    """Sparse availability, one row a chunk and unified queue, sorted by chunk; and the fault of each chunk.
 
     ``here`` marks pairs where the queue holds a complete replica of every dataset; ``no_locations`` chunks for which no
     location is known, so that nothing can be asked of one.
@@ -83,7 +83,7 @@ class DataFactsLater(DataFacts):
     if not TYPE_CHECKING:  # a name that is no column is to be an error for the type checker
 
         def __getattr__(self, name: str) -> Any:
-            """Work out what is read for the first time."""
+            """Compute all columns on first access."""
             if name not in {field.name for field in dataclasses.fields(DataFacts)}:
                 raise AttributeError(f"{type(self).__name__} has no column {name}")
             # what fails is tried again by the next that reads it, and fails with the same error
@@ -203,7 +203,7 @@ def _complete_everywhere(
 def _queues_reading(snapshot: Snapshot, storage: Ints, *, datadisk_only: bool = False) -> tuple[Ints, Ints, Ints]:
     """For each storage of a list, the unified queues that read it: position in the list, unified queue, relation.
 
-    Queues 0 and 3 read storage 5, queue 0 also storage 2; nobody reads storage 9:
+    Queues 0 and 3 read storage 5, queue 0 also storage 2; no queue reads storage 9:
 
     >>> from types import SimpleNamespace as Table
     >>> flags = {"is_input": np.ones(3, dtype=bool), "of_default_scope": np.ones(3, dtype=bool)}
@@ -237,7 +237,7 @@ def _read_relations(snapshot: Snapshot, datadisk_only: bool) -> tuple[Ints, Ints
 
 
 def _on_tape(work: Work, snapshot: Snapshot, storage: Ints) -> Bools:
-    """(R,): what the replica says; of an endpoint known only from named files, what the endpoint is."""
+    """(R,): the replica's own flag; for an endpoint known only from named files, the endpoint's."""
     replicas = work.replicas
     if len(snapshot.storages) == 0:
         return replicas.is_tape

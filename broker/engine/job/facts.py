@@ -130,7 +130,7 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
 
 
 def candidate_row(queues: QueueTable) -> QueueTable:
-    """Queues as columns of shape (1, Q), the same for a snapshot: rules keep what they work out of them."""
+    """Queues as columns of shape (1, Q), one object a snapshot, so that rules can cache results by it."""
     return _candidates.of((queues,), lambda: as_row(queues))
 
 
@@ -232,7 +232,7 @@ def _jobs_of(
     steps: JobSteps,
     low_priority: Bools,
 ) -> dict[str, Later]:
-    """Jobs, and what stands in for running ones."""
+    """Job counts, and the figures that replace running jobs."""
     snapshot, unified = grid.snapshot, grid.queues.unified
     statuses = COUNTED_STATUSES[:5]
 

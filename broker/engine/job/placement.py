@@ -109,9 +109,9 @@ class Placement(Step):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The reason codes that come behind those of the ranking."""
+        """The reason codes that follow those of the ranking."""
         return FLOW_CODES if self.together else ()
 
     def needed_sources(self) -> tuple[str, ...]:
-        """The targets of shares, where what they lack counts."""
+        """The targets of shares, where a missing share counts."""
         return (SHARE_TARGETS,) if self.together else ()

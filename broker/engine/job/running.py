@@ -90,7 +90,7 @@ class Running(Step):
 def running_of_kinds(
     step: Running, counts: RowsByKind, slots: RowsByKind, inputs: RunningInputs, unified: Ints
 ) -> RowsByKind:
-    """(T, Q): the reading of "running", worked out once for chunks that are alike in all that it depends on.
+    """(T, Q): the reading of "running", computed once for chunks that are equal in its inputs.
 
     Args:
         step: the reading.

@@ -144,7 +144,7 @@ class QueueChain(RuleChain):
         return AlikeRules(True, rules, names[0] == names[1] and rules.issuperset(names[0]))
 
     def moves_alike(self, other: QueueChain) -> bool:
-        """Whether the rules that look at what a cycle places are the same ones, in the same order."""
+        """Whether the rules that read placed jobs are the same, in the same order."""
         mine, theirs = ((*chain.load_weights, *chain.cuts) for chain in (self, other))
         return len(mine) == len(theirs) and all(map(same_part, mine, theirs))
 

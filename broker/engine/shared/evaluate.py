@@ -160,7 +160,7 @@ class RuleViews:
 def prepare(
     rules: Iterable[Rule], snapshot: Snapshot, work: Any, tunings: Mapping[str, TuningView]
 ) -> tuple[RuleViews, tuple[RuleFault, ...]]:
-    """The views of the rules of a cycle, with the facts of their own worked out once, and the rules that failed."""
+    """The views of the rules of a cycle, with their own facts computed once, and the rules that failed."""
     prepared: dict[str, Any] = {}
     faults: list[RuleFault] = []
     for rule in rules:
@@ -231,7 +231,7 @@ def evaluate(
 
 
 def _applies(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> Bools | None:
-    """(T, 1): the chunks that a rule looks at; None for all."""
+    """(T, 1): the chunks that a rule applies to; None for all."""
     try:
         applies = rule.applies(pairs)
         if applies is not None:

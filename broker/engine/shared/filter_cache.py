@@ -74,7 +74,7 @@ class KeptAnswers:
 
     Attributes:
         facts: the facts of the block and its counts of jobs by status.
-        filters: by name, the answers of filters that could be asked and did not fail; None where nobody needs them.
+        filters: by name, the answers of filters that could be asked and did not fail; None where they are not needed.
         factors: by name, those of weights.
         evaluation: of all filters together.
         last_pass: over the block; None in a brokerage of one pass.

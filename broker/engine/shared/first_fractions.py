@@ -28,7 +28,7 @@ _DOUBLE = 1.0 / 9007199254740992.0
 
 
 def first_fractions(first: int, second: int, last: Ints) -> Floats:
-    """(T,): what ``numpy.random.default_rng([first, second, one]).random()`` draws, for each ``one`` of ``last``.
+    """(T,): the first draw of ``numpy.random.default_rng([first, second, one])`` for each ``one`` of ``last``.
 
     Args:
         first: not negative.

@@ -32,7 +32,7 @@ LEAST_PAIRS = 4096
 
 
 class Marks:
-    """The pairs of a block that no rule has rejected for good, and what decides about each so far.
+    """The state of each pair of a block while its filters run: alive or not, and the deciding rule.
 
     Args:
         pairs: of the block, T chunks and Q candidates.
@@ -82,7 +82,7 @@ class Marks:
         self._listed = {}
 
     def _note(self) -> None:
-        """Write down for the block what is known of the pairs in the list."""
+        """Copy the reasons of the listed pairs into the block."""
         if self.left is not None:
             self._of_block.reshape(-1)[self.left.cell] = self._reason[:, 0]
 
@@ -135,7 +135,7 @@ class Marks:
             self._mark(index + self._count, not_known, removes)
 
     def _at(self, answer: FilterAnswer, mask: Mask) -> Bools:
-        """A mask over what a rule looked at, as one over the pairs that are looked at: false for the others."""
+        """Expand a mask over what a rule judged to one over all current pairs, False elsewhere."""
         rows = answer.rows
         if self.left is not None and not answer.of_pairs:
             return self._of_chunks(self.left, rows, mask)[:, None]

@@ -148,7 +148,7 @@ class TaskCycle:
         job_filters: Sequence[AnyFilter],
         job_steps: JobSteps,
     ) -> TaskCycle | None:
-        """A cycle with other values or rules, which takes over what both gather; None where that is not the same.
+        """A cycle with other values or rules that reuses gathered facts; None where they would differ.
 
         The job brokerage is asked again where it might say anything else. With the same in everything that decides,
         this cycle itself.
@@ -217,7 +217,7 @@ class TaskCycle:
         return factors
 
     def result(self, row: int) -> TaskResult:
-        """The outcome for one task, with what was placed before."""
+        """The outcome for one task, with work placed before it counted."""
         none = np.empty(0, dtype=np.int64)
         if self.preset[row] >= 0:
             only = self.preset[row : row + 1]
@@ -264,7 +264,7 @@ class TaskCycle:
         )
 
     def remaining_work(self, row: int) -> Floats:
-        """(N,): the work of the task's share at its priority and above, with what this cycle has placed."""
+        """(N,): the work of the task's share at its priority and above, work placed by this cycle included."""
         placed = 0.0 if self._independent else self._placed[self._tag[row]]
         return np.asarray(self.share_work_hs06s[row] + placed)
 
@@ -299,7 +299,7 @@ class TaskCycle:
         self.facts = dataclasses.replace(self.facts, share_work_hs06s=share_work[:, self.columns])
 
     def place(self, row: int, nucleus: int) -> None:
-        """Count the work of a task at the nucleus it got: it is there for the tasks of the share that follow.
+        """Count the work of a task at its nucleus, for later tasks of the share.
 
         Those come later because their priority is equal or lower, so that it counts for each of them.
         """

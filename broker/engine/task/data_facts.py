@@ -20,7 +20,7 @@ SHIPPED_READING = InputReading()
 
 @dataclass(frozen=True)
 class TaskData:
-    """Input of T tasks at N nuclei, summed over their datasets; and per task what is wrong, see INPUT_FAULTS."""
+    """Input of T tasks at N nuclei, summed over their datasets; and the fault of each task, see INPUT_FAULTS."""
 
     examined: Bools  # (T,)
     total_bytes: Floats  # (T,)
@@ -59,7 +59,7 @@ def gather_task_data(
 
 
 def _totals(work: TaskWork, values: Floats, reading: InputReading) -> Floats:
-    """(P,): what each part adds to the size of the input."""
+    """(P,): the size that each part adds to the input."""
     if reading.options.container_totals == "sum":
         return values
     parts = work.parts
@@ -106,7 +106,7 @@ def _of_datasets(work: TaskWork, flags: Bools) -> Bools:
 
 
 def _faults(work: TaskWork, snapshot: Snapshot, storage: Ints, reading: InputReading) -> Texts:
-    """(T,): what of a task's input makes it impossible to assign it, empty if nothing does.
+    """(T,): the code of the fault of each task's input, empty without a fault.
 
     Every part needs a complete replica that can be read over WAN somewhere, but for tasks whose input is staged. An
     endpoint that is not on record is not known to be closed.

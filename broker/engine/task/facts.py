@@ -142,7 +142,7 @@ def _storage_facts(
     expected_gb: RowsByKind,
     columns: Ints,
 ) -> dict[str, Any]:
-    """Facts of the storages for the output, worked out once for each distinct set of tokens and expected output."""
+    """Facts of the output storages, computed once for each distinct set of tokens and expected output."""
     tasks, storages, own = work.tasks, snapshot.storages, endpoints.own[:, columns]
     checked = np.where(endpoints.has_secondary[None, columns], endpoints.secondary[:, columns], own)
     tokens: list[set[int]] = [set() for _ in range(len(tasks))]
@@ -198,7 +198,7 @@ def _places(storages: StorageTable, places: Ints, demand_gb: Floats) -> tuple[An
 
 
 def _left(storages: StorageTable, places: Ints, demand_gb: Floats) -> tuple[Floats, Floats, Floats]:
-    """(N,) three times: usable space less what is expected, in whole GB: the least, and that of the tightest storage.
+    """(N,) three times: usable space less expected output, in whole GB: the least, and of the tightest storage.
 
     The third is the size of the tightest one; NaN where no size is known.
     """

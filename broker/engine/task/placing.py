@@ -1,4 +1,4 @@
-"""Placing the tasks of a block one after the other: weigh, draw, count the work for the tasks that follow."""
+"""Place the tasks of a block in order: weigh, draw, and count the work for later tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linear program of a cycle from what the engine knows: feasible queues, jobs of chunks, room, links and shares.
+"""The linear program of a cycle from the engine's facts: feasible queues, jobs, room, links and shares.
 
 Source: the figures are those of the rules, so that the program breaks no limit that a rule keeps.
 """
@@ -38,7 +38,7 @@ _RUNNING, _WAITING = 4, slice(0, 4)
 
 @dataclass(frozen=True)
 class CycleProgram:
-    """A program with what its indices stand for.
+    """A program with the meaning of its indices.
 
     Attributes:
         problem: of the cycle.
@@ -207,7 +207,7 @@ def _share_name(result: ChunkResult) -> str:
 
 
 def _room(found: Sequence[_AtQueues], chunk: Ints, unified: Ints, share: Ints, shares: int, queues: int) -> Floats:
-    """(U, S) jobs that a share may still have wait at a queue: what is left for the chunk that finds least."""
+    """(U, S) jobs that a share may still have waiting at a queue: the least room that any of its chunks has."""
     room = np.full((queues, shares), np.inf)
     np.minimum.at(room, (unified, share[chunk]), _joined([one.room for one in found], np.float64))
     return room

@@ -17,7 +17,7 @@ from broker.rules.shared.observing import flag
 
 
 class EndpointRule(Filter[JobPairs]):
-    """Rejects queues none of whose endpoints does what is needed; asked only where the checks before it hold."""
+    """Rejects queues without an endpoint that does what is needed; asked after the checks before it passed."""
 
     kind = "temporary"
     keys = (MIN_FREE_GB,)
@@ -26,7 +26,7 @@ class EndpointRule(Filter[JobPairs]):
 
     @abstractmethod
     def works(self, pairs: JobPairs) -> Bools:
-        """(T, Q) or (1, Q): some endpoint of the queue does what is needed."""
+        """(T, Q) or (1, Q): whether some endpoint of the queue does what is needed."""
 
     @abstractmethod
     def asked(self, pairs: JobPairs) -> Bools:

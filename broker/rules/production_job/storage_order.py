@@ -20,7 +20,7 @@ FREE_SPACE = "free_space"
 
 
 class SpaceOptions(Options):
-    """The space that counts: free space, or usable space (with expired, without what cannot be used).
+    """The space that counts: free space, or usable space (with expired, without reserved and unavailable).
 
     Free space must be larger than the limit; of usable space exactly the limit is enough.
     """
@@ -48,6 +48,6 @@ def works_over_lan(facts: JobFacts, tuning: TuningView, options: SpaceOptions = 
 
 
 def space_options(pairs: JobPairs) -> SpaceOptions:
-    """The options of the rule on free space, which the rules behind it follow."""
+    """The options of the rule on free space, which later rules follow."""
     found = pairs.prepared.get(FREE_SPACE)
     return found if isinstance(found, SpaceOptions) else SHIPPED

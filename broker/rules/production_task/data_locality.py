@@ -17,7 +17,7 @@ LOW_INTENSITY = "MIN_IO_INTENSITY_WITH_LOCAL_DATA"
 SMALL_INPUT = "MIN_INPUT_SIZE_WITH_LOCAL_DATA"
 HIGH_PRIORITY = "MAX_TASK_PRIO_WITH_LOCAL_DATA"
 PERIOD = "DATA_LOCATION_CHECK_PERIOD"
-#: What both checks read, as each has to know whether the other leaves somebody.
+#: Keys of both checks, as each has to know whether the other leaves any nucleus.
 CHECK_KEYS = (
     SIZE_THRESHOLD,
     SIZE_FRACTION,

@@ -57,7 +57,7 @@ class InputShareRule(GroupFilter[TaskPairs]):
         )
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """The part that is there."""
+        """The fraction of the input at the nucleus."""
         here, total = self.amounts(pairs)
         inputs: dict[str, Value] = {self.total: number(total), "staged": flag(pairs.tasks.input_prestaging)}
         limit = pairs.tuning.number(self.fraction_key)

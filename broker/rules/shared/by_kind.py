@@ -1,4 +1,4 @@
-"""Comparisons with limits of queues, made once for all queues that are alike in what is compared."""
+"""Comparisons with queue limits, made once for all queues that are equal in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Columns:
 
 
 def kept_by_kind(candidates: QueueTable, names: tuple[str, ...], keep: Callable[[QueueTable], Bools]) -> Bools:
-    """(T, Q), or (1, Q): what a comparison says.
+    """(T, Q), or (1, Q): the result of a comparison.
 
     Args:
         candidates: columns (1, Q).

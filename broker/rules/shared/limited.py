@@ -11,7 +11,7 @@ from broker.domain.queues import QueueTable
 
 
 def kept_where(limited: Bools, candidates: QueueTable, keep: Callable[[QueueTable], Bools]) -> Bools:
-    """(T, Q), or (1, Q) where no queue has the limit: what a comparison says, and true where there is no limit.
+    """(T, Q), or (1, Q) where no queue has the limit: the result of a comparison, True without a limit.
 
     Args:
         limited: (1, Q) queues that have the limit.

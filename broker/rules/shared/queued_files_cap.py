@@ -1,4 +1,4 @@
-"""A cap on files that wait to be transferred to a nucleus: more files close what it limits, and so does a cap of 0.
+"""A cap on files that wait for transfer to a nucleus: more files close it, and so does a cap of 0.
 
 Source: ATLAS Production Job Brokerage, files queued on links and to be aggregated to the nucleus; ATLAS Production Task
 Brokerage, transfer backlogs. A cap of 0 is the operator's: it needs no figures.

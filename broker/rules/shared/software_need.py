@@ -58,7 +58,7 @@ def _written(work: WorkTable) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class NeedReading(Generic[PairsT]):
-    """How a brokerage reads from the columns of chunks what they need.
+    """How a brokerage reads the needs of chunks from their columns.
 
     Attributes:
         written: what decides about the need, one a chunk; chunks for which it is equal need the same.

@@ -52,7 +52,7 @@ def capacity(tasks: WorkTable, candidates: QueueTable, limit_s: Floats) -> Float
 
 
 def demand(tasks: WorkTable, facts: JobFacts) -> Floats:
-    """(T, 1): what the smallest job needs, NaN where the task does not say."""
+    """(T, 1): the need of the smallest job, NaN where the task does not say."""
     hs06 = estimates.is_hs06(tasks.cputimeunit)
     parts = np.where(facts.event_service, estimates.event_service_divisor(tasks.es_consumers, tasks.es_attempts), 1.0)
     cpu = estimates.cputime_hs06s(tasks.cputime, tasks.cputimeunit) * tasks.atom_events
@@ -77,14 +77,14 @@ def exceeds(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Bools:
 
 
 def least_demand(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
-    """(T, Q): what the job needs at least; at a queue with a shortest time that of the granularity, where there is."""
+    """(T, Q): the least need of the job: at a queue with ``mintime``, that of the granularity if there is one."""
     smallest, _ = dynamic_demands(tasks)
     by_granularity = (smallest > 0) & (candidates.mintime_s > 0)
     return np.where(by_granularity, smallest, demand(tasks, facts))
 
 
 def most_demand(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
-    """(T, Q): what the job can be made to need; with a granularity the largest job that it allows."""
+    """(T, Q): the largest possible need of the job; with a granularity, of the largest job that it allows."""
     smallest, largest = dynamic_demands(tasks)
     by_granularity = (smallest > 0) & (candidates.mintime_s > 0)
     return np.where(by_granularity, np.fmax(smallest, largest), demand(tasks, facts))

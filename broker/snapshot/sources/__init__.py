@@ -1,1 +1,1 @@
-"""The sources of a snapshot, each in a module: its tables, what is asked of it, and what is made of its rows."""
+"""The sources of a snapshot, one a module: its tables, its limits, and the value built from its rows."""

@@ -1,4 +1,4 @@
-"""The source ``features``: what pilots report of the machines and slots that they run in, added up by an agent."""
+"""The source ``features``: machines and slots as pilots report them, summed by an agent."""
 
 from __future__ import annotations
 

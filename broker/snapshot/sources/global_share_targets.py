@@ -20,7 +20,7 @@ class GlobalShareTargets(Source):
     reads = (TableRead("global_shares", ("name", "value", "parent")),)
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Any:
-        """Parts by name; rows that cannot be used are left out, with what is below them."""
+        """Build targets by share name; unusable rows are dropped, with the shares below them."""
         return targets_of(share_values(raw.rows("global_shares").records(), []))
 
 

@@ -1,4 +1,4 @@
-"""The source ``gpus``: what pilots have seen of GPUs, from the summary of worker nodes."""
+"""The source ``gpus``: GPUs that pilots have reported, from the summary of worker nodes."""
 
 from __future__ import annotations
 

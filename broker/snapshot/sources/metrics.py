@@ -1,4 +1,4 @@
-"""The source ``metrics``: what PanDA's metrics say of shares, sites and users.
+"""The source ``metrics``: PanDA's metrics of shares, sites and users.
 
 Source: ATLAS Analysis Job Brokerage; PanDA analysis brokerage, classes and counting rules.
 """
@@ -62,7 +62,7 @@ METRICS = Metrics()
 
 
 class FreshMetrics:
-    """Takes what is fresh of PanDA's metrics."""
+    """Collects PanDA's metrics that are fresh."""
 
     def __init__(self, unified: dict[str, int], now_s: float) -> None:
         self._unified, self._now_s = unified, now_s

@@ -1,4 +1,4 @@
-"""The source ``pilots``: what pilots asked for and reported in the last hours.
+"""The source ``pilots``: requests and reports of pilots in the last hours.
 
 Source: PanDA data model, pilot activity.
 """

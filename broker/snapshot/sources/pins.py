@@ -1,4 +1,4 @@
-"""The source ``pins``: fields of queues that an operator holds for a while, laid over what CRIC says of the queue."""
+"""The source ``pins``: queue fields that an operator holds for a while, laid over CRIC's values."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Queues(GridSource[KnownQueues]):
     limit = SourceLimit(max_age_s=86_400.0, may_be_empty=False, max_shrink=0.5, main_table="schedconfig_json")
 
     def build(self, raw: RawSource, draft: Draft) -> KnownQueues:
-        """Queues with their pins, and sites; a pin of a queue that there is not is noted."""
+        """Build queues with their pins, and sites; a pin of an unknown queue is noted."""
         records = read_queues(raw, draft.dropped_rows, draft.of(PINS))
         site_of_queue, sites = read_sites(raw, draft.dropped_rows)
         rows = {record.name: index for index, record in enumerate(records)}

@@ -1,4 +1,4 @@
-"""The source ``quota``: what accounts may store, and which endpoints are full for them, from Rucio."""
+"""The source ``quota``: storage quotas of accounts, and endpoints that are full for them, from Rucio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, name, number
 from broker.snapshot.source import GridSource, SourceLimit, TableRead
 
-#: Under this name whoever copies the quotas may note in ``summary_refreshes`` when; without it they have no age.
+#: Name in ``summary_refreshes`` under which a copy of the quotas notes its time; without it they have no age.
 QUOTA_REFRESH = "rucio_usage"
 _ACCOUNTS, _LOCAL = "rucio_account_usage", "rucio_local_usage"
 

@@ -1,4 +1,4 @@
-"""The source ``software``: published tags; what is of the wrong type is dropped and reported."""
+"""The source ``software``: published tags; values of the wrong type are dropped and reported."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def build_software(
 
 
 def read_software(text: Any) -> Tags:
-    """The tags in a document, and what in it could not be read."""
+    """Parse the tags of a document, and list what could not be read."""
     if not isinstance(text, str):
         return _parsed(text, "")
     digest = digest_of(text)
@@ -177,7 +177,7 @@ def _hardware(value: Any, faults: list[str]) -> Hardware | None:
 
 def _entry(item: dict[str, Any], faults: list[str]) -> HardwareEntry:
     values = {key: _words(item.get(key), key, faults) for key in ("arch", "vendor", "instr")}
-    # a plain text, such as a version, keeps nobody out
+    # a plain text, such as a version, excludes no task
     exclusive = any(isinstance(value, list) and EXCLUSIVE in value for value in item.values())
     return HardwareEntry(**values, exclusive=exclusive)
 

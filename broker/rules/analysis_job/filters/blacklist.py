@@ -40,7 +40,7 @@ class Blacklist(Filter[AnalysisPairs]):
         return np.asarray(known.reads_lan & known.writes_lan & (~known.needs_wan | over_wan))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Whether what is needed works."""
+        """Whether the needed activities work."""
         known = pairs.facts
         inputs: dict[str, Value] = {
             "read_lan": flag(known.reads_lan),

@@ -41,7 +41,7 @@ class CoreKind(Filter[AnalysisPairs]):
         return np.asarray((cores == 0) | ((cores > 1) == is_multi_core(pairs.candidates)))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Whether the queue is single-core or multi-core, and what the task asks for."""
+        """Whether the queue is single-core or multi-core, and the cores that the task needs."""
         cores = number(pairs.chunks.corecount)
         cores = 1.0 if cores is None else cores
         wanted = "any" if cores == 0 else "multi-core" if cores > 1 else "single-core"

@@ -43,6 +43,6 @@ class NoInputData(Filter[AnalysisPairs]):
         return np.asarray(pairs.facts.has_input)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Whether the input is there."""
+        """Whether the queue has the input."""
         has_input = flag(pairs.facts.has_input)
         return Observation(has_input, "==", True, "-", "rule", {"input_bytes": number(pairs.chunks.total_bytes)})

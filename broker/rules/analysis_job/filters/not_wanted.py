@@ -1,4 +1,4 @@
-"""Queues that the task excludes, or does not include or name, where that is asked behind the other rules."""
+"""Queues that the task excludes, or does not include or name, checked after the other rules."""
 
 from __future__ import annotations
 

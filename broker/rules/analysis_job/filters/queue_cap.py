@@ -43,7 +43,7 @@ class QueueCap(Filter[AnalysisPairs]):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """The step of the compiled loop that judges again what a cycle has placed, equal to the bit."""
+        """The step of the compiled loop that judges again with placed jobs, equal to the bit."""
         return CompiledStep("queue_cap", {"waiting_times": self.waiting_times, "least_running": self.least_running})
 
     def applies(self, pairs: AnalysisPairs) -> Bools:

@@ -44,7 +44,7 @@ class UserQueueLength(Filter[AnalysisPairs]):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """The step of the compiled loop that judges again what a cycle has placed, equal to the bit."""
+        """The step of the compiled loop that judges again with placed jobs, equal to the bit."""
         return CompiledStep("user_queue_length", keys={key: key for key in KEYS})
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
@@ -61,7 +61,7 @@ class UserQueueLength(Filter[AnalysisPairs]):
         return np.asarray(_exempt(found, known) | (known.user_queued <= found.max_q_len))
 
     def may_reject(self, facts: AnalysisFacts, tuning: TuningView) -> Bools:
-        """(T, Q): every user may have so many queued jobs everywhere."""
+        """(T, Q): False up to the number of queued jobs that every user may have anywhere."""
         return np.asarray(facts.user_queued > tuning.number(USER_LENGTH))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:

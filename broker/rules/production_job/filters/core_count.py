@@ -38,7 +38,7 @@ class CoreCount(Filter[JobPairs]):
         return either(is_multi_core(pairs.candidates), takes_multi_core(pairs.chunks), takes_single_core(pairs.chunks))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Whether the queue is single-core or multi-core, and what the task asks for."""
+        """Whether the queue is single-core or multi-core, and the cores that the task needs."""
         one_preassigned, multi = flag(takes_single_core(pairs.chunks)), flag(takes_multi_core(pairs.chunks))
         accepted = ", ".join(["single-core"] * one_preassigned + ["multi-core"] * multi)
         value = "multi-core" if flag(is_multi_core(pairs.candidates)) else "single-core"

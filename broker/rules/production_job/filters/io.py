@@ -59,7 +59,7 @@ class Io(GroupFilter[JobPairs]):
         return np.asarray(intense & ~exempt & not_single(pairs.facts))
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
-        """(T, Q): true where little input has to be moved, for high IO intensity."""
+        """(T, Q): True where little input has to be moved, for high IO intensity."""
         on_disk = self._is_little(pairs, "available_bytes", "available_files")
         anywhere = on_disk | self._is_little(pairs, "available_tape_bytes", "available_tape_files")
         some_on_disk = np.asarray((alive & on_disk).any(axis=1, keepdims=True))

@@ -45,7 +45,7 @@ class NonLocal(Filter[JobPairs]):
         return np.asarray(~strict | there.of_chunks(complete).every)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Whether all input is there, or need not be."""
+        """Whether the queue has all input, or need not have it."""
         strict = flag(pairs.candidates.use_only_local_data)
         inputs: dict[str, Value] = {
             "total_bytes": number(pairs.facts.total_bytes),

@@ -15,7 +15,7 @@ NUCLEUS_ONLY = -1.0
 
 
 class T1weightOptions(Options):
-    """Which tasks ask for the nucleus alone, and what counts as the nucleus.
+    """Which tasks require the nucleus alone, and which queues count as the nucleus.
 
     Attributes:
         asking: those with t1Weight -1, or with any negative one.

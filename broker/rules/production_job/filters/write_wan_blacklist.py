@@ -9,7 +9,7 @@ from broker.rules.production_job.storage_order import space_options, works_over_
 
 
 class WriteWanBlacklist(EndpointRule):
-    """Rejects queues none of whose input endpoints receives over WAN, unless the input is there.
+    """Rejects queues without an input endpoint that receives over WAN, unless the queue has the input.
 
     Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
     """

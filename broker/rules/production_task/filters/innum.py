@@ -31,7 +31,7 @@ class Innum(InputShareRule):
     total = "total_files"
 
     def enough(self, pairs: TaskPairs) -> Bools:
-        """(T, N): more than the fraction of all is there."""
+        """(T, N): whether the nucleus has more than the fraction of all files."""
         return has_enough_files(pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs))
 
     def amounts(self, pairs: TaskPairs) -> tuple[Floats, Floats]:

@@ -39,7 +39,7 @@ class Insize(InputShareRule):
         return self.options if self.chosen else None
 
     def enough(self, pairs: TaskPairs) -> Bools:
-        """(T, N): more than the fraction of all is there."""
+        """(T, N): whether the nucleus has more than the fraction of all bytes."""
         return has_enough_bytes(pairs.tasks, pairs.facts, pairs.tuning, self.options)
 
     def amounts(self, pairs: TaskPairs) -> tuple[Floats, Floats]:

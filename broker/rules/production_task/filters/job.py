@@ -40,6 +40,6 @@ class Job(Filter[TaskPairs]):
         return pairs.facts.job_check_failed
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """Queues that could run the jobs, of how many, and what rejected the others."""
+        """The number of queues that could run the jobs, of how many, and the codes that rejected the others."""
         inputs: dict[str, Value] = {"queues": number(pairs.facts.queues), "rejected": text(pairs.facts.job_codes)}
         return Observation(number(pairs.facts.able_queues), ">", 0.0, "queues", "rule", inputs)

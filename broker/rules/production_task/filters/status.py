@@ -15,7 +15,7 @@ ACTIVE = "ACTIVE"
 
 
 class StatusOptions(Options):
-    """Whether the state of the site is looked at; without, every nucleus counts as active."""
+    """Whether the state of the site is checked; without, every nucleus counts as active."""
 
     state: Literal["of_site", "always_active"] = "of_site"
 
@@ -42,6 +42,6 @@ class Status(Filter[TaskPairs]):
         return active if self.options.state == "of_site" else np.ones_like(active)
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """The state of the site; no limit where it is not looked at."""
+        """The state of the site; no limit where it is not checked."""
         limit = ACTIVE if self.options.state == "of_site" else None
         return Observation(text(pairs.nuclei.state), "==", limit, "-", "site.state")

@@ -20,7 +20,7 @@ class RemainingWorkOptions(Options):
 
 
 class RemainingWork(NucleusLoadWeight):
-    """1 / max(50, RW): RW is the work of the task's share at its priority and above, with what the cycle has placed.
+    """1 / max(50, RW): RW is the work of the task's share at its priority and above, placed tasks included.
 
     Source: ATLAS Production Task Brokerage, weight.
     """

@@ -1,4 +1,4 @@
-"""A job must end before the shutdown that most pilots of the queue have been told of."""
+"""A job must end before the shutdown that was announced to most pilots of the queue."""
 
 from __future__ import annotations
 

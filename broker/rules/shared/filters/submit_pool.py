@@ -12,8 +12,8 @@ class SubmitPool(Filter[JobPairs]):
     """Keeps queues with a place (Site/CE/queue) that is eligible for the SubmitPool of the chunk's jobs.
 
     The place is at a site that the jobs ask for, where they ask for any. Holds for pre-assigned queues too: a job must
-    not run where a requirement fails. While the mapping is not refreshed, nobody knows, and such chunks wait. Source:
-    DIRAC RFC 7, Job Requirements.
+    not run where a requirement fails. While the mapping is not refreshed, the answer is unknown, and such chunks wait.
+    Source: DIRAC RFC 7, Job Requirements.
     """
 
     name = "submit_pool"
