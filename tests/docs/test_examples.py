@@ -8,10 +8,12 @@ from importlib import import_module
 import pytest
 
 MODULES = (
+    "broker.codec.runs",
     "broker.engine.shared.rank",
     "broker.engine.job.data_facts",
     "broker.work.sequential",
     "broker.pilots.statements.activation",
+    "broker.snapshot.build_cache",
 )
 
 

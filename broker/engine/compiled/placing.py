@@ -174,7 +174,7 @@ def _pass(
     b: int, row: int, state: AnyArray, figures: Floats, flags: AnyArray, last: Ints, columns: Columns,
     fit: Floats, seconds: Ints, cursor: Ints, used: Ints, seen: Ints, holds: Bools, out: Outcome,
 ) -> bool:  # fmt: skip
-    """Assign jobs until no files (True) or candidates are left. ``last``: jobs, candidate and first file of the last."""
+    """Assign jobs until no files (True) or candidates are left. ``last``: jobs, candidate, first file of the last."""
     chunk, spread = columns.chunks[row], len(holds) > 0
     size = chunk.stop - chunk.start
     _try_all(flags)
