@@ -58,8 +58,11 @@ def pack_codes(rows: AnyArray) -> list[bytes]:
     runs begin (bits from the right), the third which runs repeat the code before last, the next two count the codes:
 
     >>> rows = np.array([[1, 1, 1, 1], [2, 2, 0, 2], [0, 1, 2, 3]], dtype=np.uint8)
-    >>> [piece.hex(" ") for piece in pack_codes(rows)]
+    >>> pieces = pack_codes(rows)
+    >>> [piece.hex(" ") for piece in pieces]
     ['01 01 00 01 00 01', '01 0d 04 02 00 00 02 01', '01 0f 00 04 00 00 01 02 03 e4']
+    >>> unpack_codes(pieces[1], 4, np.dtype(np.uint8))[0].tolist()
+    [2, 2, 0, 2]
 
     Row 1 has runs at queues 0, 2 and 3 (``0d``), of which the last repeats (``04``), and the two codes 0 and 2.
     """
