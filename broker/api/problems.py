@@ -117,7 +117,8 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, DatabaseUnavailable):
         return _later("database_unavailable", "the database does not answer")
     if isinstance(error, BrokerError):
-        status = 404 if isinstance(error, LookupError) else _STATUS.get(error.exit_status, 500)
+        of_class = 404 if isinstance(error, LookupError) else _STATUS.get(error.exit_status, 500)
+        status = int(getattr(error, "http_status", of_class))
         detail = "; ".join(part for part in (error.what, error.where) if part)
         return Problem(status, code_of(error), detail, error.remedy)
     if isinstance(getattr(error, "orig", error), psycopg.errors.QueryCanceled):

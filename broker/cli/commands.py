@@ -77,6 +77,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("pool", "broker.pools.commands.pool:app", "SubmitPools: what jobs require, and which queues meet it."),
     ("match-job", "broker.pilots.commands.match_job:match_job", "One job for a pilot, or why there is none."),
     ("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind."),
+    ("task", "broker.tasks.commands.task:app", "Tasks: submit them from task parameters."),
     (
         "import",
         "broker.feeds.commands.imports:app",

@@ -26,11 +26,15 @@ class PatternUnsupportedError(ValueError):
 class SafePattern:
     """A compiled pattern.
 
+    Attributes:
+        pattern: as it was written.
+
     Raises:
         PatternUnsupportedError: the engine cannot take the pattern.
     """
 
     def __init__(self, pattern: str, *, ignore_case: bool) -> None:
+        self.pattern = pattern
         if len(pattern) > MAX_PATTERN_CHARACTERS:
             raise PatternUnsupportedError(pattern, f"longer than {MAX_PATTERN_CHARACTERS} characters")
         options = re2.Options()

@@ -6,6 +6,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.service.routes.health",
     "broker.service.routes.who",
     "broker.decisions.routes.tasks",
+    "broker.tasks.routes.tasks",
     "broker.grid.routes.grid",
     "broker.service.routes.service",
     "broker.decisions.routes.brokerage",

@@ -22,9 +22,8 @@ from broker.decisions.answers.trial_decisions import Asked, Tried, try_decisions
 from broker.store.connection.database import Database
 from broker.store.connection.rolled_back import rolled_back
 from broker.store.query_context import Proceed, proceed
-from broker.tasks.answers.task_parameters import ANALYSIS_LABELS
-from broker.tasks.statements import task_rows
-from broker.tasks.statements.task_rows import Submission, Submitted
+from broker.store.reads.chunk_reads import ANALYSIS_LABELS
+from broker.tasks.statements.task_rows import AnySubmission, Submitted
 
 PROMISE: Literal["feasibility, no promise"] = "feasibility, no promise"
 MOST_TASKS = 20
@@ -75,7 +74,7 @@ class Question:
 
 
 def feasibility(
-    database: Database, submissions: Sequence[Submission], question: Question, proceed: Proceed = proceed
+    database: Database, submissions: Sequence[AnySubmission], question: Question, proceed: Proceed = proceed
 ) -> FeasibilityAnswer:
     """Where the tasks would go; ``proceed`` is called between the steps.
 
@@ -86,16 +85,16 @@ def feasibility(
     found = []
     for one in submissions[:MOST_TASKS]:
         with rolled_back(database) as trial:
-            (made,) = task_rows.submit(trial, [one], question.now)
+            made = one.make(trial, question.now)
             found.append(_task(trial, one, made, question, proceed))
     return FeasibilityAnswer(promise=PROMISE, now=question.now, seed=question.seed, tasks=found)
 
 
 def _task(
-    trial: Database, submission: Submission, made: Submitted, question: Question, proceed: Proceed
+    trial: Database, submission: AnySubmission, made: Submitted, question: Question, proceed: Proceed
 ) -> FeasibleTask:
     proceed()
-    columns = submission.plan.columns
+    columns = submission.columns
     nucleus = columns.get("nucleus")
     tried: list[Tried] = []
     if columns["prodsourcelabel"] in ANALYSIS_LABELS:
@@ -110,7 +109,7 @@ def _task(
             tried += _decided(trial, "production_job", made.jeditaskid, question)
     return FeasibleTask(
         taskname=made.taskname,
-        jobs=len(made.job_ids),
+        jobs=made.jobs,
         nucleus=nucleus,
         decisions=[_explained(one, question.evaluate, proceed) for one in tried],
         notes=list(made.notes),

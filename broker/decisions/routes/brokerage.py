@@ -23,8 +23,7 @@ from broker.decisions.answers.feasibility import FeasibilityAnswer, Question
 from broker.decisions.answers.trial_decisions import Asked, decide
 from broker.store.query_context import Proceed
 from broker.tasks.answers.submit import SubmitOptions
-from broker.tasks.answers.submitted_text import Kind, known_grid, planned
-from broker.tasks.statements import task_rows
+from broker.tasks.answers.submitted_text import Kind, known_grid, planned, submit_all
 
 router = guarded_router(tag="brokerage")
 
@@ -124,7 +123,8 @@ class SubmittedTask(BaseModel):
         jeditaskid: its number.
         taskname: its name.
         status: of the task.
-        jobs: names of its jobs.
+        jobs: names of its jobs, where they have any.
+        job_count: how many jobs it has.
         alternatives: ways in which it may be run.
         notes: what the submitter should know.
         pool: SubmitPool of its jobs; null without requirements.
@@ -134,6 +134,7 @@ class SubmittedTask(BaseModel):
     taskname: str
     status: str
     jobs: list[str]
+    job_count: int
     alternatives: int
     notes: list[str]
     pool: str | None
@@ -203,13 +204,14 @@ async def ask_feasibility(request: Request, api: State, who: Who, body: Feasibil
 def submit(request: Request, api: State, who: Who, body: Description) -> Response:
     """Make tasks of a description; the brokerage finds queues for them as for any other."""
     submissions = planned(body.kind, body.text, _options(body, who), known_grid(api.database))
-    made = task_rows.submit(api.database, submissions, api.now())
+    made = submit_all(api.database, submissions, api.now())
     tasks = [
         SubmittedTask(
             jeditaskid=one.jeditaskid,
             taskname=one.taskname,
             status=one.status,
             jobs=list(one.job_ids),
+            job_count=one.jobs,
             alternatives=one.alternatives,
             notes=list(one.notes),
             pool=one.pool_id,

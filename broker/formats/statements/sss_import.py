@@ -19,6 +19,7 @@ from broker.formats.model.sss.task_columns import MappedTask
 from broker.formats.model.sss.xml_reading import Element
 from broker.formats.statements import sss_rows
 from broker.formats.statements.sss_rows import Identity, Written
+from broker.formats.statements.task_numbers import next_task_id
 from broker.store.connection.database import Database
 from broker.store.connection.names import Names, quoted
 from broker.store.connection.tables import TableCatalogue
@@ -29,9 +30,6 @@ _TABLE_OF = {
     **dict.fromkeys(("pending", "defined", "waiting", "assigned", "throttled"), "jobsdefined4"),
     **dict.fromkeys(("finished", "failed", "cancelled", "closed"), "jobsarchived4"),
 }
-
-# An arbitrary constant: one import or submission at a time gives out task ids.
-TASK_ID_LOCK = 4_706_178_261
 
 
 class NotOurTables(Refused):
@@ -72,13 +70,6 @@ def check_standalone(database: Database) -> None:
         raise NotOurTables(
             "the job and task tables belong to a PanDA installation", repr(database), "submit to PanDA instead"
         )
-
-
-def next_task_id(connection: sa.Connection, names: Names) -> int:
-    """An unused task id; nobody else is given one before the transaction ends."""
-    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": TASK_ID_LOCK})
-    table = names.table("jedi_tasks")
-    return int(connection.scalar(sa.text(f"SELECT coalesce(max(jeditaskid), 0) + 1 FROM {table}")) or 1)  # noqa: S608
 
 
 def insert_row(connection: sa.Connection, names: Names, table: str, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,13 +18,14 @@ from broker.store.writes.status_log import HOST
 GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
 """Statuses of a task that may end by itself."""
 
-# The primary input counts. Tasks with a job that has not ended go on.
+# The primary input counts. Tasks with a job that has not ended, or to whose input files may be added, go on.
 _READ_TASKS_TO_END = """
-SELECT task.jeditaskid, task.status, sums.to_be_used, sums.finished, sums.failed
+SELECT task.jeditaskid, task.status, sums.to_be_used, sums.finished, sums.failed, sums.may_grow
 FROM {panda}.jedi_tasks AS task
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(coalesce(nfilestobeused, nfiles)), 0)::bigint AS to_be_used,
-        coalesce(sum(nfilesfinished), 0)::bigint AS finished, coalesce(sum(nfilesfailed), 0)::bigint AS failed
+        coalesce(sum(nfilesfinished), 0)::bigint AS finished, coalesce(sum(nfilesfailed), 0)::bigint AS failed,
+        coalesce(bool_or(state = 'mutable'), false) AS may_grow
     FROM {panda}.jedi_datasets AS dataset
     WHERE dataset.jeditaskid = task.jeditaskid AND dataset.masterid IS NULL
       AND dataset.type IN ('input', 'pseudo_input')
@@ -32,7 +33,7 @@ CROSS JOIN LATERAL (
 WHERE task.status = ANY(:going_on)
   AND (CAST(:tasks AS bigint[]) IS NULL OR task.jeditaskid = ANY(CAST(:tasks AS bigint[])))
   AND sums.finished + sums.failed > 0
-  AND (task.status = 'scouting' OR sums.finished + sums.failed >= sums.to_be_used)
+  AND (task.status = 'scouting' OR NOT sums.may_grow AND sums.finished + sums.failed >= sums.to_be_used)
   AND NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.jeditaskid = task.jeditaskid)
   AND NOT EXISTS (SELECT FROM {panda}.jobsdefined4 AS job WHERE job.jeditaskid = task.jeditaskid)
 ORDER BY task.jeditaskid LIMIT :most"""
@@ -83,7 +84,7 @@ def read_ending(
     asked = {"going_on": list(GOING_ON), "tasks": None if tasks is None else list(tasks), "most": most}
     found = []
     for row in connection.execute(sa.text(names.sql(_READ_TASKS_TO_END)), asked):
-        end = task_end(row.to_be_used, row.finished, row.failed)
+        end = None if row.may_grow else task_end(row.to_be_used, row.finished, row.failed)
         if end is not None:
             found.append(TaskChange(row.jeditaskid, end, f"{row.finished} files finished, {row.failed} failed"))
         elif row.status == "scouting" and row.finished:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,13 +18,15 @@ from broker.pilots.model.job_report import JobReport
 from broker.pilots.model.job_request import JobRequest, conditions_of, cpu_time_left_s
 from broker.pilots.model.job_transition import Transition, transition
 from broker.pilots.model.matcher import Pilot
-from broker.pilots.statements.job_giving import PilotQueue, note_given, read_given, read_queue
+from broker.pilots.statements.job_giving import GivenJob, PilotQueue, note_given, read_given, read_queue
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.job_reports import read_state, read_statuses, write_transition
 from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.pilot_activity import note_request
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+from broker.tasks.answers.job_parameters import job_parameters
 
 LIMIT_S = 10.0
 """A request ends after this time, whatever the database does."""
@@ -130,8 +132,19 @@ def _acquire_one(
             note_request(connection, request.queue, node, "nojob", now)
         return found
     note_given(connection, names, found.pandaid, request, now)
-    given = read_given(connection, names, found.pandaid)
+    given = given_job(connection, names, found.pandaid)
     return job_answer(given.columns, given.files, given.parameters)
+
+
+def given_job(connection: sa.Connection, names: Names, pandaid: int) -> GivenJob:
+    """The job with all that its pilot needs; a job of a refined task with its template filled.
+
+    Raises:
+        CannotFillTemplate: the job lacks what the template names.
+    """
+    given = read_given(connection, names, pandaid)
+    filled = job_parameters(connection, names, given.columns)
+    return given if filled is None else replace(given, parameters=filled)
 
 
 def _pilot(request: JobRequest, queue: PilotQueue) -> Pilot:

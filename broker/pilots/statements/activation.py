@@ -17,17 +17,48 @@ from broker.store.writes.status_log import note_status
 from broker.work.catalogue import PlacedDatasets, place_datasets
 from broker.work.datasets import parse_attributes, scope_and_name
 
+# Jobs of a task take its next numbers, in their order; all outputs of a job have the same place in their sequences.
+# Digits are filled with zeros: six of them in ${SN} and ${SN/P}, as many as it says in ${SN:04d}.
 _INSERT_OUTPUT_FILES = """
-WITH made AS MATERIALIZED (
-    SELECT job.pandaid, output.jeditaskid, output.datasetid, output.type, output.scope, dataset.datasetname,
-        replace(output.lfn, '${PANDAID}', job.pandaid::text) AS lfn, nextval('{broker}.pseudo_file_seq') AS fileid
+WITH activated AS MATERIALIZED (
+    SELECT job.pandaid, job.jeditaskid, row_number() OVER (PARTITION BY job.jeditaskid ORDER BY job.pandaid) AS place
     FROM unnest(CAST(:jobs AS bigint[])) AS wanted (pandaid)
     JOIN {panda}.jobsactive4 AS job ON job.pandaid = wanted.pandaid
-    JOIN {broker}.task_outputs AS output ON output.jeditaskid = job.jeditaskid
-    JOIN {panda}.jedi_datasets AS dataset
-        ON dataset.jeditaskid = output.jeditaskid AND dataset.datasetid = output.datasetid
     WHERE job.jobstatus = 'activated'
-    ORDER BY job.pandaid, output.position
+), sums AS MATERIALIZED (
+    SELECT jeditaskid, count(*) AS jobs FROM activated GROUP BY jeditaskid
+), counted_jobs AS (
+    UPDATE {broker}.task_templates AS template SET jobs_numbered = template.jobs_numbered + sums.jobs
+    FROM sums WHERE template.jeditaskid = sums.jeditaskid
+    RETURNING template.jeditaskid, template.jobs_numbered - sums.jobs AS before
+), numbered AS (
+    INSERT INTO {broker}.job_serial_numbers (pandaid, jeditaskid, number)
+    SELECT activated.pandaid, activated.jeditaskid, counted_jobs.before + activated.place
+    FROM activated JOIN counted_jobs USING (jeditaskid)
+    ON CONFLICT (pandaid) DO NOTHING
+), serials AS (
+    UPDATE {broker}.task_outputs AS output SET serialnr = output.serialnr + sums.jobs
+    FROM sums WHERE output.jeditaskid = sums.jeditaskid AND output.serialnr IS NOT NULL
+    RETURNING output.jeditaskid, output.position, output.serialnr - sums.jobs - 1 AS before
+), named AS (
+    SELECT activated.pandaid, output.jeditaskid, output.datasetid, output.type, output.scope, output.position,
+        replace(output.lfn, '${PANDAID}', activated.pandaid::text) AS lfn,
+        (serials.before + activated.place)::text AS serial,
+        substring(output.lfn FROM '[$][{]SN\\:0?([1-9][0-9]?)d[}]')::integer AS digits
+    FROM activated JOIN {broker}.task_outputs AS output ON output.jeditaskid = activated.jeditaskid
+    LEFT JOIN serials ON serials.jeditaskid = output.jeditaskid AND serials.position = output.position
+), made AS MATERIALIZED (
+    SELECT named.pandaid, named.jeditaskid, named.datasetid, named.type, named.scope, dataset.datasetname,
+        CASE WHEN named.serial IS NULL THEN named.lfn
+             ELSE regexp_replace(regexp_replace(named.lfn, '[$][{]SN(/P)?[}]',
+                      lpad(named.serial, greatest(6, length(named.serial)), '0'), 'g'),
+                  '[$][{]SN\\:0?[0-9]*d[}]',
+                  lpad(named.serial, greatest(coalesce(named.digits, 1), length(named.serial)), '0'), 'g') END AS lfn,
+        nextval('{broker}.pseudo_file_seq') AS fileid
+    FROM named
+    JOIN {panda}.jedi_datasets AS dataset
+        ON dataset.jeditaskid = named.jeditaskid AND dataset.datasetid = named.datasetid
+    ORDER BY named.pandaid, named.position
 ), contents AS (
     INSERT INTO {panda}.jedi_dataset_contents (jeditaskid, datasetid, fileid, lfn, type, status, proc_status,
         creationdate, scope, pandaid)

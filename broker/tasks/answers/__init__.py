@@ -1,0 +1,1 @@
+"""Submitting tasks, and where the contents of their input come from."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +18,10 @@ from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database
 from broker.tasks.answers.submit import Grid, NotSubmitted, SubmitOptions, plan_description
-from broker.tasks.answers.task_parameters import plan_parameters
+from broker.tasks.answers.task_submission import task_submission
+from broker.tasks.model.refine import Submitter
 from broker.tasks.statements import task_rows
-from broker.tasks.statements.task_rows import Submission
+from broker.tasks.statements.task_rows import AnySubmission, Submission, Submitted
 
 Kind = Literal["jdl", "cfg", "sss", "task"]
 
@@ -30,7 +32,7 @@ class RefusedText(BrokerError):
     exit_status = WRONG_USAGE
 
 
-def planned(kind: Kind, text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+def planned(kind: Kind, text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
     """The tasks that a text asks for.
 
     Args:
@@ -45,6 +47,14 @@ def planned(kind: Kind, text: str, options: SubmitOptions, grid: Grid) -> tuple[
     return _PLANNERS[kind](text, options, grid)
 
 
+def submit_all(database: Database, submissions: Sequence[AnySubmission], now: datetime) -> tuple[Submitted, ...]:
+    """Make the tasks of one text: all of them in one transaction, or none."""
+    described = [one for one in submissions if isinstance(one, Submission)]
+    if len(described) == len(submissions):
+        return task_rows.submit(database, described, now)
+    return tuple(one.make(database, now) for one in submissions)  # task parameters are one task
+
+
 def known_grid(database: Database) -> Grid:
     """What submitting looks at."""
     with database.begin() as connection:
@@ -54,10 +64,10 @@ def known_grid(database: Database) -> Grid:
     return Grid(queues, declared or shipped_declarations(), None if version is None else version.said.resources)
 
 
-def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[Submission, ...]]:
+def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[AnySubmission, ...]]:
     """The planner of descriptions, which reads files: the end of the name gives the kind."""
 
-    def plan_text(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+    def plan_text(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
         with tempfile.TemporaryDirectory(prefix="gridbroker-") as folder:
             file = Path(folder) / f"description{suffix}"
             file.write_text(text, encoding="utf-8", errors="surrogatepass")
@@ -70,7 +80,7 @@ def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[Submis
     return plan_text
 
 
-def _plan_sss(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+def _plan_sss(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
     mapping = MappingRules(_pairs(options.share), _pairs(options.queue_name))
     rules = SubmissionRules(
         mapping, options.user, options.vo, options.label, options.nucleus, grid.queues, options.ignore_nodes
@@ -84,14 +94,14 @@ def _plan_sss(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission
         raise NotSubmitted(str(error), "the SSS document", "nothing was submitted; change it") from error
 
 
-def _plan_task(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+def _plan_task(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
     try:
         given: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RefusedText("the task parameters are no JSON", "the text", "send a JSON object") from error
     if not isinstance(given, Mapping):
         raise RefusedText("the task parameters are no JSON object", "the text", "send a JSON object")
-    return (Submission(plan_parameters(given, options)),)
+    return (task_submission(given, Submitter(options.user, options.vo, options.label, options.nucleus)),)
 
 
 def _pairs(words: list[str] | None) -> dict[str, str]:
@@ -104,7 +114,7 @@ def _pairs(words: list[str] | None) -> dict[str, str]:
     return found
 
 
-_PLANNERS: Mapping[Kind, Callable[[str, SubmitOptions, Grid], tuple[Submission, ...]]] = {
+_PLANNERS: Mapping[Kind, Callable[[str, SubmitOptions, Grid], tuple[AnySubmission, ...]]] = {
     "jdl": _described(".jdl"),
     "cfg": _described(".cfg"),
     "sss": _plan_sss,

@@ -1,0 +1,1 @@
+"""Submitted tasks in the database: datasets, files, serial numbers, chains."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
 from broker.domain.retry import RETRY_AFTER
 from broker.formats.model.sss.submission import TaskPlan
 from broker.formats.statements import sss_rows
-from broker.formats.statements.sss_import import check_standalone, insert_row, next_task_id
+from broker.formats.statements.sss_import import check_standalone, insert_row
 from broker.formats.statements.sss_rows import Identity
+from broker.formats.statements.task_numbers import next_task_id
 from broker.pools.model.requirement import SubmitPool
 from broker.pools.statements import pool_registration
 from broker.pools.statements.pool_registration import Asked
@@ -30,6 +32,17 @@ _ADD_ARGUMENTS = sa.text("""
     INSERT INTO broker.file_arguments (jeditaskid, fileid, arguments) VALUES (:task, :file, :arguments)""")
 
 
+class AnySubmission(Protocol):
+    """A task to be made, whatever it was described in."""
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Of the task's row."""
+
+    def make(self, database: Database, now: datetime) -> Submitted:
+        """Make the task in one transaction."""
+
+
 @dataclass(frozen=True)
 class Submission:
     """A task to be made.
@@ -44,10 +57,23 @@ class Submission:
     pool: SubmitPool | None = None
     asked: Asked | None = None
 
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Of the task's row."""
+        return self.plan.columns
+
+    def make(self, database: Database, now: datetime) -> Submitted:
+        """Make the task alone; see :func:`submit`."""
+        (made,) = submit(database, [self], now)
+        return made
+
 
 @dataclass(frozen=True)
 class Submitted:
-    """A task that was made, with the names of its jobs, what was noted about them, and their pool."""
+    """A task that was made, with the names of its jobs, what was noted about them, and their pool.
+
+    ``job_count``: of jobs without names; None: as many as there are names.
+    """
 
     jeditaskid: int
     taskname: str
@@ -57,6 +83,12 @@ class Submitted:
     notes: tuple[str, ...]
     pool_id: str | None = None
     may_require: bool = False
+    job_count: int | None = None
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs it has."""
+        return len(self.job_ids) if self.job_count is None else self.job_count
 
 
 def submit(database: Database, submissions: Sequence[Submission], now: datetime) -> tuple[Submitted, ...]:

@@ -6,7 +6,7 @@ The client takes its settings and credentials from ``rucio.cfg``, which is read 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from broker.errors import BrokerError
@@ -40,6 +40,9 @@ class Rucio(Protocol):
 
     def contents(self, did: Did) -> list[Mapping[str, Any]]:
         """Constituents of a container; raises :class:`NotAtRucio`."""
+
+    def files(self, did: Did) -> Iterator[Mapping[str, Any]]:
+        """Files of a dataset, or of all datasets of a container, as they come; raises :class:`NotAtRucio`."""
 
     def rule_groupings(self, did: Did) -> tuple[str, ...]:
         """Groupings of the replication rules of a DID."""
@@ -104,6 +107,13 @@ class RucioClient:
     def contents(self, did: Did) -> list[Mapping[str, Any]]:
         """See :class:`Rucio`."""
         return self._rows(lambda client: client.list_content(*did))
+
+    def files(self, did: Did) -> Iterator[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        rows: Iterator[Mapping[str, Any]] = self._ask(lambda client: iter(client.list_files(*did)))
+        end: Mapping[str, Any] = {}
+        while (row := self._ask(lambda _: next(rows, end))) is not end:
+            yield row
 
     def rule_groupings(self, did: Did) -> tuple[str, ...]:
         """See :class:`Rucio`."""

@@ -1,0 +1,83 @@
+"""What a job of a refined task is called with: the template of the task with the job's files and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.errors import BrokerError
+from broker.store.connection.names import Names
+from broker.tasks.model.expansion import CannotExpand, JobValues, expand
+from broker.tasks.model.placeholders import Template, parse_template
+from broker.tasks.statements.job_templates import read_streams, read_template
+
+
+class CannotFillTemplate(BrokerError):
+    """A job whose template names what the job does not have."""
+
+
+def job_parameters(connection: sa.Connection, names: Names, job: Mapping[Any, Any]) -> str | None:
+    """What a job is called with; None for a job of a task without a template.
+
+    Raises:
+        CannotFillTemplate: the job lacks what the template names.
+    """
+    template = read_template(connection, names, job)
+    if template is None:
+        return None
+    try:
+        values = job_values(job, template, read_streams(connection, names, job))
+        return expand(_parsed(template["jobparamstemplate"]), values)
+    except CannotExpand as error:
+        where = f"job {job['pandaid']} of task {job['jeditaskid']}"
+        raise CannotFillTemplate(str(error), where, "submit the task again with another template") from error
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Template:
+    return parse_template("jobparamstemplate", text)
+
+
+def job_values(job: Mapping[Any, Any], template: Mapping[Any, Any], files: Sequence[Mapping[Any, Any]]) -> JobValues:
+    """The values of a job, from the rows of its template and files."""
+    streams: dict[str, list[str]] = {}
+    containers: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+    for one in files:
+        if one["type"] in ("output", "log"):
+            outputs[one["stream"]] = one["lfn"]
+        else:
+            streams.setdefault(one["stream"], []).append(one["lfn"])
+            containers[one["stream"]] = one["containername"] or one["datasetname"]
+    number = int(template["number"])
+    numbers = {
+        "SN": number + template["sn_offset"],
+        "RNDMSEED": number + template["seed_offset"],
+        "ATTEMPTNR": job.get("attemptnr") or 0,
+        "PANDAID": job["pandaid"],
+        **_events([one for one in files if one["is_master"] and one["type"] in ("input", "pseudo_input")]),
+    }
+    sequence = streams.get("SEQNUMBER", [])
+    if len(sequence) == 1 and sequence[0].isdigit():
+        numbers["SEQNUMBER"] = int(sequence[0])
+    return JobValues(streams, containers, outputs, numbers, {"SURL": template["source_url"] or ""})
+
+
+def _events(master: Sequence[Mapping[Any, Any]]) -> dict[str, int]:
+    """First event, events left out in the first file, and events of a job; -1 where nobody says how many."""
+    if not master:
+        return {"FIRSTEVENT": 0, "SKIPEVENTS": 0, "MAXEVENTS": -1}
+    first = min(master, key=lambda one: (one["firstevent"] or 0, one["startevent"] or 0))
+    ranges = [one["startevent"] is not None and one["endevent"] is not None for one in master]
+    counts = [
+        one["endevent"] - one["startevent"] + 1 if ranged else one["nevents"]
+        for one, ranged in zip(master, ranges, strict=True)
+    ]
+    return {
+        "FIRSTEVENT": (first["firstevent"] or 0) + (first["startevent"] or 0),
+        "SKIPEVENTS": first["startevent"] or 0,
+        "MAXEVENTS": -1 if None in counts else sum(counts),
+    }

@@ -1,0 +1,209 @@
+"""Submitting one refined task: all of it in one transaction, or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.formats.statements.sss_import import check_standalone
+from broker.formats.statements.task_numbers import next_task_id
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+from broker.tasks.answers.input_feeding import feed_tasks
+from broker.tasks.answers.input_sources import Found, InputSources
+from broker.tasks.model.job_count import JobCount
+from broker.tasks.model.problems import BadParameter
+from broker.tasks.model.refine import Submitter, refine
+from broker.tasks.model.selection import Limits, pseudo_files, selected, sequence
+from broker.tasks.model.task import PSEUDO_MASTER, InputFile, InputPlan, RefinedTask
+from broker.tasks.statements import chains, client_requests
+from broker.tasks.statements.client_requests import ClientRequest
+from broker.tasks.statements.contents import FileTerms, add_files
+from broker.tasks.statements.parents import find_parent, find_task_state
+from broker.tasks.statements.refined_tasks import DatasetRow, insert_inputs, insert_outputs, insert_task
+from broker.tasks.statements.task_rows import Submitted
+from broker.work.datasets import scope_and_name
+
+SEQUENCE_AT_LEAST = 10_000
+"""Rows of a sequence of numbers beside an input whose files are not known yet."""
+
+
+@dataclass(frozen=True)
+class TaskSubmission:
+    """A task to be submitted.
+
+    Attributes:
+        task: as it was refined.
+        sources: of the contents of its input.
+        request: number of the submission at its client; None without one.
+        files: listed files of datasets beside the parameters, by name of the dataset: each call reads them anew.
+    """
+
+    task: RefinedTask
+    sources: InputSources = field(default_factory=InputSources)
+    request: ClientRequest | None = None
+    files: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Of the task's row."""
+        return self.task.columns
+
+    def make(self, database: Database, now: datetime) -> Submitted:
+        """Make the task; the one that the same submission made before is the answer where there is one.
+
+        Raises:
+            NotOurTables: alongside PanDA.
+            BadParameter: a dataset or the parent is not there, or there is nothing to do.
+            CatalogueUnavailable: Rucio gave no answer.
+            RequestReused: another submission has the client's number.
+        """
+        check_standalone(database)
+        with database.begin() as connection:
+            return _Maker(connection, database.names, self, now).make()
+
+
+def task_submission(
+    given: Mapping[str, Any],
+    submitter: Submitter,
+    *,
+    sources: InputSources | None = None,
+    request: str | None = None,
+    files: Mapping[str, Any] | None = None,
+) -> TaskSubmission:
+    """The submission of task parameters.
+
+    Raises:
+        BadParameter: they cannot be used.
+    """
+    task = refine(given, submitter)
+    asked = None
+    if request is not None:
+        said = json.dumps([given, submitter.count, submitter.nucleus], sort_keys=True, default=str)
+        asked = ClientRequest(str(task.columns["username"]), request, hashlib.sha256(said.encode()).hexdigest())
+    return TaskSubmission(task, sources or InputSources(), asked, files or {})
+
+
+class _Maker:
+    """Makes one task in one transaction."""
+
+    def __init__(self, connection: sa.Connection, names: Names, said: TaskSubmission, now: datetime) -> None:
+        self._connection, self._names, self._said = connection, names, said
+        self._task = said.task
+        self._aware, self._now = now, now.astimezone(UTC).replace(tzinfo=None)
+        self._notes = list(self._task.notes)
+        self._count: JobCount | None = None
+        self._jobs = self._master_files = 0
+
+    def make(self) -> Submitted:
+        asked, task = self._said.request, self._task
+        earlier = None if asked is None else client_requests.find_task(self._connection, asked)
+        if earlier is None:
+            task_id = next_task_id(self._connection, self._names)
+            if asked is not None and not client_requests.claim(self._connection, asked, task_id, self._aware):
+                earlier = client_requests.find_task(self._connection, asked)
+        if earlier is not None:
+            return self._again(earlier)
+        parent = None
+        if task.parent is not None:
+            parent = find_parent(self._connection, self._names, task.parent, str(task.columns["username"]))
+        planned = [one for plan in task.inputs for one in self._resolved(plan)]
+        insert_task(self._connection, self._names, task_id, task, parent, self._now)
+        vo = str(task.columns["vo"])
+        rows = insert_inputs(
+            self._connection, self._names, task_id, vo, [(plan, box) for plan, box, _ in planned], self._now
+        )
+        insert_outputs(self._connection, self._names, task_id, task, self._now)
+        for row, (_, _, found) in zip(rows, planned, strict=True):
+            self._fill(task_id, row, found, waits=parent is not None and not task.starts_with_parent)
+        feed_tasks(self._connection, self._names, self._said.sources, self._aware, [task_id])
+        chains.start(self._connection, self._names, [task_id], self._now)
+        return self._told(task_id)
+
+    def _again(self, task_id: int) -> Submitted:
+        state = find_task_state(self._connection, self._names, task_id)
+        return Submitted(task_id, state.name, state.status, (), 0, ("it was submitted before",), job_count=state.files)
+
+    def _told(self, task_id: int) -> Submitted:
+        state = find_task_state(self._connection, self._names, task_id)
+        self._notes += [f"waits: {reason}" for reason in state.reasons]
+        return Submitted(task_id, state.name, state.status, (), 0, tuple(self._notes), job_count=self._jobs)
+
+    def _resolved(self, plan: InputPlan) -> list[tuple[InputPlan, str | None, Found | None]]:
+        """The datasets of one that was named, with the container and what Rucio knows; nothing of pseudo input."""
+        if plan.pseudo or plan.files is not None or plan.name in self._said.files:
+            return [(plan, None, None)]
+        did = scope_and_name(plan.name)
+        if chains.find_producer(self._connection, self._names, did) is not None:
+            return [(plan, None, None)]
+        if self._task.parent is not None and not self._task.starts_with_parent:
+            return [(plan, None, None)]
+        found = self._said.sources.find(did)
+        if found is None or not (found.is_container and plan.expand):
+            return [(plan, None, found)]
+        named = self._said.sources.constituents(did)
+        return [(replace(plan, name=name), plan.name, Found(found.is_open, False)) for name in named]
+
+    def _fill(self, task_id: int, row: DatasetRow, found: Found | None, waits: bool) -> None:
+        plan, task = row.plan, self._task
+        listed = self._said.files.get(plan.name)
+        if plan.pseudo:
+            self._add(task_id, row, self._pseudo(plan))
+        elif plan.files is not None or listed is not None:
+            self._add(task_id, row, plan.files if listed is None else listed())
+        else:
+            did = scope_and_name(plan.name)
+            is_own = chains.find_producer(self._connection, self._names, did) is not None
+            grows = found is not None and found.is_open and (task.until_closed or task.starts_with_parent)
+            if found is not None and not grows and not waits:
+                self._add(task_id, row, self._said.sources.files(did))
+            elif is_own or waits or grows or task.waits_for_input:
+                source = "task" if is_own else "rucio"
+                chains.insert_feed(self._connection, task_id, row, did, source, task, waits, self._aware)
+            else:
+                remedy = "write SCOPE:NAME as Rucio has it, list its files, or write waitInput: true"
+                raise BadParameter(plan.field, plan.name, "there is no such dataset", remedy)
+
+    def _pseudo(self, plan: InputPlan) -> Iterator[InputFile]:
+        task = self._task
+        if plan.name == PSEUDO_MASTER:
+            events = task.most_events
+            per_row = int(task.parameters.get("nEventsPerJob") or 1) if events is not None else 1
+            return pseudo_files(plan.wanted or 0, events if task.most_files is None else None, per_row)
+        rows = plan.wanted or (self._master_files if self._count is not None else 0) or SEQUENCE_AT_LEAST
+        return sequence(rows, plan.offset)
+
+    def _add(self, task_id: int, row: DatasetRow, files: Any) -> None:
+        plan, task = row.plan, self._task
+        limits = Limits()
+        if not plan.pseudo:
+            most_files = task.most_files if plan.is_master else plan.wanted
+            limits = Limits(plan.offset, most_files, task.most_events if plan.is_master else None, task.events_a_file)
+        terms = FileTerms(task_id, row.datasetid, "pseudo_input" if plan.pseudo else "input")
+        if plan.is_master:
+            first = task.event_offset
+            terms = FileTerms(task_id, row.datasetid, terms.type, task.max_attempt, task.max_failure, first)
+        chosen = selected(files, plan, limits)
+        added = add_files(self._connection, self._names, terms, self._counted(plan, chosen), self._now, state="closed")
+        if not added.files:
+            remedy = "look at the dataset, and at include, exclude, offset and nFiles"
+            raise BadParameter(plan.field, plan.name, "no file of it is left for the task", remedy)
+        if plan.is_master and self._count is not None:
+            self._jobs += self._count.jobs
+            self._master_files += added.files
+
+    def _counted(self, plan: InputPlan, files: Iterator[InputFile]) -> Iterator[InputFile]:
+        """The files, with their jobs counted where they are those of the primary input."""
+        if not plan.is_master:
+            yield from files
+            return
+        self._count = JobCount(str(self._task.columns["splitrule"]))
+        for one in files:
+            self._count.add(one)
+            yield one

@@ -1,0 +1,165 @@
+"""``broker task``: submit a task from a file of task parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from broker.cli.context import open_store, settings_of
+from broker.cli.output import print_json, print_table, remark
+from broker.cli.rendering.tables import Column
+from broker.cli.time_arguments import moment_of
+from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
+from broker.formats.commands.sss import instant
+from broker.tasks.answers.task_submission import TaskSubmission, task_submission
+from broker.tasks.model.datasets import read_file
+from broker.tasks.model.problems import BadParameter
+from broker.tasks.model.refine import Submitter
+from broker.tasks.model.task import InputFile
+from broker.tasks.statements.task_rows import Submitted
+from broker.yaml_text import read_yaml
+
+app = typer.Typer(no_args_is_help=True)
+LONGEST_REQUEST = 128
+
+
+class UnreadableTask(BrokerError):
+    """A file that holds no task parameters."""
+
+    exit_status = WRONG_USAGE
+
+
+@app.callback()
+def task() -> None:
+    """Tasks of an installation of its own."""
+
+
+@app.command()
+def submit(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Task parameters: .yaml, .yml or .json.")],
+    user: Annotated[str | None, typer.Option(help="Who submits [userName of the parameters].")] = None,
+    vo: Annotated[str, typer.Option(help="Virtual organisation where the parameters name none.")] = "atlas",
+    label: Annotated[str, typer.Option(help="Production source label where they name none.")] = "managed",
+    nucleus: Annotated[str | None, typer.Option(help="Where the output goes [the task brokerage chooses].")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, max=10_000_000, help="So many jobs, without input.")
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--files", metavar="DATASET=PATH", help="Files of a dataset, one a line: a name, or a JSON object."
+        ),
+    ] = None,
+    request: Annotated[
+        str | None, typer.Option("--request", help="Number of this submission: the same one again is the same task.")
+    ] = None,
+    at: Annotated[int | None, typer.Option("--at", metavar="UNIX", help="Time of the submission [now].")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Submit nothing: show jobs, and where they would go or why nowhere (5).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object: jeditaskid, jobs, notes.")] = False,
+) -> None:
+    """Submit a task of PanDA's task parameters; docs/reference/task-parameters.md lists them."""
+    if request is not None and not (request.isprintable() and 0 < len(request) <= LONGEST_REQUEST):
+        raise UnreadableTask("not usable", "--request", f"write 1 to {LONGEST_REQUEST} visible characters")
+    submitter = Submitter(user, vo, label, nucleus, count)
+    submission = task_submission(read_parameters(file), submitter, request=request, files=listed_files(files or []))
+    if dry_run:
+        raise typer.Exit(_try(context, submission, as_json))
+    with open_store(context) as database:
+        made = submission.make(database, instant(at))
+    _tell(made, as_json)
+
+
+def read_parameters(file: Path) -> dict[str, Any]:
+    """The task parameters in a file.
+
+    Raises:
+        UnreadableTask: it cannot be read, or is no object.
+    """
+    kind = file.suffix.lower()
+    if kind not in (".yaml", ".yml", ".json"):
+        remedy = "write .yaml or .json; jobs in JDL, CFG or SSS are submitted with broker submit"
+        raise UnreadableTask(f"unknown kind of file: {kind or 'no suffix'}", str(file), remedy)
+    try:
+        text = file.read_text(encoding="utf-8")
+        found = json.loads(text) if kind == ".json" else read_yaml(text)
+    except (OSError, UnicodeError) as error:
+        raise UnreadableTask(f"it cannot be read: {error}", str(file), "name a file of task parameters") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        what = " ".join(str(error).split())
+        raise UnreadableTask(f"it is no {kind[1:].upper()}: {what}", str(file), "correct it") from error
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise UnreadableTask("it holds no object of parameters", str(file), "write taskName: ... and so on")
+    return found
+
+
+def listed_files(words: list[str]) -> dict[str, Callable[[], Iterator[InputFile]]]:
+    """The readers of files that are listed in files, by dataset.
+
+    Raises:
+        UnreadableTask: a word names no dataset and file.
+    """
+    found: dict[str, Callable[[], Iterator[InputFile]]] = {}
+    for word in words:
+        dataset, equals, path = word.partition("=")
+        if not (dataset and equals and path) or not Path(path).is_file():
+            raise UnreadableTask(f"not usable: {word[:200]}", "--files", "write DATASET=PATH of a file that is there")
+        found[dataset] = _reader(Path(path))
+    return found
+
+
+def _reader(path: Path) -> Callable[[], Iterator[InputFile]]:
+    def read() -> Iterator[InputFile]:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield read_file(f"{path} line {number}", _listed(path, number, line.strip()))
+
+    return read
+
+
+def _listed(path: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line) if line.startswith("{") else line
+    except ValueError as error:
+        raise BadParameter(f"{path} line {number}", line, "it is no JSON", "write a name or an object") from error
+
+
+def _try(context: typer.Context, submission: TaskSubmission, as_json: bool) -> int:
+    """Show where the jobs would go; the exit status."""
+    from broker.decisions.answers.feasibility import Question, feasibility
+
+    with open_store(context) as database:
+        now = moment_of(None, database, of_scenario=True)
+        question = Question(now, 0, settings_of(context).config, evaluate=False)
+        (found,) = feasibility(database, [submission], question).tasks
+    if as_json:
+        print_json(found)
+    else:
+        columns = ("jobs", Column("brokerage", 1), "outcome", "reason", "would go to", Column("verdict", 2))
+        rows = [
+            (found.jobs, one.brokerage, one.outcome, one.reason, one.assigned, one.verdict.code)
+            for one in found.decisions
+        ]
+        print_table(columns, rows, title=f"Feasibility of {found.taskname}, no promise: nothing was submitted")
+        for note in found.notes:
+            remark(note)
+    placed = bool(found.decisions) and found.decisions[-1].outcome == "brokered"
+    return DONE if placed else NOT_PLACED
+
+
+def _tell(made: Submitted, as_json: bool) -> None:
+    if as_json:
+        print_json({"jeditaskid": made.jeditaskid, "jobs": made.jobs, "notes": list(made.notes)})
+        return
+    columns = ("task", "name", "status", "jobs")
+    print_table(columns, [(made.jeditaskid, made.taskname, made.status, made.jobs)])
+    for note in made.notes:
+        remark(f"task {made.jeditaskid}: {note}")

@@ -1,0 +1,1 @@
+"""Task parameters, templates and datasets as values: read, checked, expanded. Pure."""

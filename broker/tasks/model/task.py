@@ -1,0 +1,148 @@
+"""A task as it is to be made: columns, datasets, the template of its jobs, and how its files become jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from broker.matching.patterns import SafePattern
+from broker.tasks.model.placeholders import Template
+
+PSEUDO_MASTER, SEQUENCE = "pseudo_dataset", "seq_number"
+DEFAULT_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of an input dataset; None where it is not known.
+
+    Attributes:
+        lfn: its name.
+        scope: of its name.
+        fsize: bytes.
+        nevents: events in it.
+        checksum: with the letters of its kind (``ad:``, ``md:``).
+        guid: of the file.
+    """
+
+    lfn: str
+    scope: str | None = None
+    fsize: int | None = None
+    nevents: int | None = None
+    checksum: str | None = None
+    guid: str | None = None
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """An input dataset, container or sequence of numbers.
+
+    Attributes:
+        field: where it stands among the parameters.
+        name: of the dataset.
+        stream: that templates name.
+        pseudo: it has no files of its own.
+        is_master: its files say which jobs there are.
+        attributes: of the row.
+        offset: files left out in front; of a sequence: what its numbers begin behind.
+        files_per_job: of a secondary; None: by its ratio.
+        ratio: files of a secondary for each of the primary input.
+        wanted: rows at most; None: as many as the primary input needs.
+        include: a file is taken whose name has one of these; empty: all.
+        exclude: no file is taken whose name has one of these.
+        files: as they were listed; None: the catalogue knows.
+        expand: a container is read as its datasets.
+    """
+
+    field: str
+    name: str
+    stream: str
+    pseudo: bool = False
+    is_master: bool = True
+    attributes: tuple[str, ...] = ()
+    offset: int = 0
+    files_per_job: int | None = None
+    ratio: float = 1.0
+    wanted: int | None = None
+    include: tuple[SafePattern, ...] = ()
+    exclude: tuple[SafePattern, ...] = ()
+    files: tuple[InputFile, ...] | None = None
+    expand: bool = False
+
+    def takes(self, lfn: str) -> bool:
+        """Whether a file of this name is wanted."""
+        if self.include and not any(pattern.found_in(lfn) for pattern in self.include):
+            return False
+        return not any(pattern.found_in(lfn) for pattern in self.exclude)
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    """A dataset that the jobs write into.
+
+    Attributes:
+        type: output or log.
+        name: of the dataset; ``$JEDITASKID`` is replaced.
+        container: that it belongs to.
+        stream: that templates name: OUTPUT0, LOG0.
+        filename: of each job, with ``${SN}``.
+        offset: serial numbers begin behind it.
+        token: of the storage.
+        attributes: of the row.
+    """
+
+    type: Literal["output", "log"]
+    name: str
+    container: str | None
+    stream: str
+    filename: str
+    offset: int = 0
+    token: str | None = None
+    destination: str | None = None
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RefinedTask:
+    """A task to be made.
+
+    Attributes:
+        columns: of ``jedi_tasks``; ``status`` is the one in which its work begins.
+        parameters: as they were given.
+        inputs: the primary input first.
+        outputs: in the order of their streams.
+        template: of what each job is called with, as text.
+        parsed: the same.
+        seed_offset: added to the number of the job for ``${RNDMSEED}``.
+        event_offset: of the first event of the task.
+        max_attempt: attempts at each file.
+        max_failure: failures of each file; None: without a limit.
+        most_files: of the primary input.
+        most_events: of the primary input.
+        events_a_file: of files of which nobody says any.
+        parent: number or name of the parent; None without one.
+        waits_for_input: the datasets need not exist yet.
+        starts_with_parent: it does not wait until its parent has ended.
+        until_closed: files are added until the input is closed.
+        notes: what the submitter should know.
+    """
+
+    columns: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    inputs: tuple[InputPlan, ...]
+    outputs: tuple[OutputPlan, ...]
+    template: str
+    parsed: Template
+    seed_offset: int = 0
+    event_offset: int = 0
+    max_attempt: int = DEFAULT_ATTEMPTS
+    max_failure: int | None = None
+    most_files: int | None = None
+    most_events: int | None = None
+    events_a_file: int | None = None
+    parent: int | str | None = None
+    waits_for_input: bool = False
+    starts_with_parent: bool = False
+    until_closed: bool = False
+    notes: tuple[str, ...] = ()

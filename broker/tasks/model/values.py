@@ -1,0 +1,82 @@
+"""Readers of single task parameters: each returns the value as it is stored, or says what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from broker.tasks.model.problems import BadParameter
+
+Reader = Callable[[str, Any], Any]
+LARGEST_INTEGER = 2**31 - 1
+
+
+def text(width: int) -> Reader:
+    """A text that is not empty and fits its column."""
+
+    def read(field: str, value: Any) -> str:
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            raise BadParameter(field, value, "it must be a text", "write a text that is not empty")
+        if len(value) > width:
+            raise BadParameter(field, value, f"it has {len(value)} characters", f"write at most {width}")
+        return value.encode("utf-8", "replace").decode("utf-8")
+
+    return read
+
+
+def whole(least: int, most: int = LARGEST_INTEGER, *, unit: str = "", hint: str = "") -> Reader:
+    """A whole number from ``least`` to ``most``; ``hint`` says what to do about one that is not.
+
+    >>> whole(1, unit="GB")("nGBPerJob", 2.0)
+    2
+    """
+    named = f" {unit}" if unit else ""
+
+    def read(field: str, value: Any) -> int:
+        number = int(value) if isinstance(value, float) and value.is_integer() else value
+        if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 20:
+            number = int(number)
+        remedy = hint or f"write a whole number from {least} to {most}{named}"
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise BadParameter(field, value, f"it must be a whole number{named and f' of{named}'}", remedy)
+        if not least <= number <= most:
+            raise BadParameter(field, value, f"it must be from {least} to {most}{named}", remedy)
+        return number
+
+    return read
+
+
+def choice(*allowed: str, hint: str = "") -> Reader:
+    """One of some words."""
+
+    def read(field: str, value: Any) -> str:
+        if value not in allowed:
+            raise BadParameter(field, value, "it is not known here", hint or f"write one of {', '.join(allowed)}")
+        return str(value)
+
+    return read
+
+
+def flag(field: str, value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise BadParameter(field, value, "it must be true or false", "write true or false")
+    return value
+
+
+def names(width: int) -> Reader:
+    """Names in a list, or in a text between commas."""
+    one = text(width)
+
+    def read(field: str, value: Any) -> tuple[str, ...]:
+        listed = value.split(",") if isinstance(value, str) else value
+        if not isinstance(listed, Sequence):
+            raise BadParameter(field, value, "it must be a list of names", "write a list")
+        return tuple(one(field, name.strip() if isinstance(name, str) else name) for name in listed)
+
+    return read
+
+
+def anything(field: str, value: Any) -> Any:
+    """Whatever it is: read elsewhere."""
+    return value

@@ -1,0 +1,189 @@
+"""``broker task submit``: the rows of a task, what is refused, and that nothing is half submitted."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.pilots.answers.jobs import given_job
+from broker.pilots.statements.activation import sort_jobs, write_sorted
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from tests.cli.commands import Command, runner
+from tests.tasks.parameters import INPUT, LOG, OUTPUT, constant, files, parameters
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+AT = str(int(NOW.timestamp()))
+TABLES = ("doma_panda.jedi_tasks", "doma_panda.jedi_datasets", "doma_panda.jedi_dataset_contents")
+
+
+@pytest.fixture
+def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    return runner(capsys, "--db", database.url)
+
+
+def rows(database: Database, query: str, **values: Any) -> list[dict[str, Any]]:
+    with database.begin() as connection:
+        return [dict(row) for row in connection.execute(sa.text(query), values).mappings()]
+
+
+def written(folder: Path, content: object, name: str = "task.json") -> str:
+    (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    return str(folder / name)
+
+
+def generate_jobs(database: Database, task: int) -> list[int]:
+    """A job at Q for each file of the primary input, activated, as the brokerage and the agent do it."""
+    insert = (
+        "INSERT INTO doma_panda.jobsdefined4 (pandaid, jeditaskid, jobstatus, computingsite, jobdefinitionid,"
+        " attemptnr) VALUES (:job, :task, 'defined', 'Q', 0, 0)"
+    )
+    record = (
+        "INSERT INTO doma_panda.filestable4 (row_id, pandaid, modificationtime, lfn, type, status, jeditaskid,"
+        " datasetid, fileid) VALUES (:row, :job, :now, :lfn, :type, 'ready', :task, :dataset, :file)"
+    )
+    contents = rows(
+        database,
+        "SELECT c.*, d.masterid FROM doma_panda.jedi_dataset_contents c JOIN doma_panda.jedi_datasets d"
+        " USING (jeditaskid, datasetid)"
+        " WHERE jeditaskid = :task AND c.type IN ('input', 'pseudo_input') ORDER BY fileid",
+        task=task,
+    )
+    master = [one for one in contents if one["masterid"] is None]
+    others = {one["datasetid"]: iter([o for o in contents if o["datasetid"] == one["datasetid"]]) for one in contents}
+    stamp, number = NOW.replace(tzinfo=None), 0
+    jobs = []
+    with database.begin() as connection:
+        for job, one in enumerate(master, 1):
+            connection.execute(sa.text(insert), {"job": job, "task": task})
+            read = [one, *(next(left) for key, left in others.items() if key != one["datasetid"])]
+            for file in read:
+                number += 1
+                values = {
+                    "lfn": file["lfn"],
+                    "type": file["type"],
+                    "dataset": file["datasetid"],
+                    "file": file["fileid"],
+                }
+                connection.execute(
+                    sa.text(record), {**values, "row": 10**9 + number, "job": job, "task": task, "now": stamp}
+                )
+            jobs.append(job)
+        catalogue = TableCatalogue.read(connection, database.names)
+        write_sorted(connection, catalogue, sort_jobs(connection, catalogue, 100, 1), NOW)
+    return jobs
+
+
+def called_with(database: Database, job: int) -> str:
+    with database.begin() as connection:
+        return given_job(connection, database.names, job).parameters
+
+
+def test_a_task_with_listed_input_becomes_rows(database: Database, broker: Command, tmp_path: Path) -> None:
+    given = parameters(
+        {**INPUT, "files": files(5)}, constant("-n ${MAXEVENTS} -s ${FIRSTEVENT}"), nFilesPerJob=2, maxWalltime=24,
+        ramCount=2000, ramUnit="MBPerCore", container_name="docker://img", maxAttempt=4, cliParams="x",
+    )  # fmt: skip
+    told = broker("task", "submit", written(tmp_path, given), "--at", AT, "--json").document
+    task = told["jeditaskid"]
+    assert told == {
+        "jeditaskid": task,
+        "jobs": 3,
+        "notes": ["without effect: cliParams (the command line of the client)"],
+    }
+    assert task >= 10_000_000
+    (row,) = rows(database, "SELECT * FROM doma_panda.jedi_tasks")
+    wanted = {
+        "taskname": "sim", "status": "ready", "username": "ada", "vo": "myexp", "splitrule": "NF=2,MW=24",
+        "ramcount": 2000, "ramunit": "MBPerCore", "container_name": "docker://img", "nucleus": "NUC",
+        "parent_tid": task,
+        "transpath": "/cvmfs/run.sh", "corecount": 1, "cpuefficiency": 90, "basewalltime": 600, "taskpriority": 1000,
+    }  # fmt: skip
+    assert {name: row[name] for name in wanted} == wanted
+    read, out, log = rows(database, "SELECT * FROM doma_panda.jedi_datasets ORDER BY datasetid")
+    assert (read["datasetname"], read["nfiles"], read["nevents"], read["state"]) == ("mc:evgen", 5, 500, "closed")
+    assert (out["datasetname"], out["streamname"], out["type"]) == (f"mc.{task}.hits", "OUTPUT0", "output")
+    assert (log["datasetname"], log["streamname"], log["type"]) == (f"mc.{task}.log", "LOG0", "log")
+    contents = rows(database, "SELECT * FROM doma_panda.jedi_dataset_contents ORDER BY fileid")
+    assert [one["firstevent"] for one in contents] == [0, 100, 200, 300, 400]
+    assert {(one["fsize"], one["maxattempt"], one["status"]) for one in contents} == {(10**9, 4, "ready")}
+
+
+def test_each_job_has_its_numbers_and_names(database: Database, broker: Command, tmp_path: Path) -> None:
+    seeds = {"type": "template", "param_type": "number", "value": "--seed=${RNDMSEED}", "offset": 100}
+    numbers = {"type": "template", "param_type": "pseudo_input", "dataset": "seq_number", "value": "--seq=${SEQNUMBER}"}
+    named = constant("-f ${SEQNUMBER/M[#*10]} -n ${SN} ${SN:03d} t$JEDITASKID")
+    given = parameters(seeds, numbers, named, nFilesPerJob=1)
+    told = broker("task", "submit", written(tmp_path, given), "--count", "3", "--json").document
+    task = told["jeditaskid"]
+    assert told["jobs"] == 3
+    jobs = generate_jobs(database, task)
+    assert [called_with(database, job) for job in jobs] == [
+        f"--seed={100 + n} --seq={n} -f {n}0 -n {n} {n:03d} t{task} --out=hits.{task}._{n:06d}.root" for n in (1, 2, 3)
+    ]
+    names = rows(
+        database, "SELECT lfn, scope FROM doma_panda.filestable4 WHERE type IN ('output', 'log') ORDER BY row_id"
+    )
+    assert [one["lfn"] for one in names[:2]] == [f"hits.{task}._000001.root", f"log.{task}.000001.tgz"]
+    assert len({one["lfn"] for one in names}) == 6 and {one["scope"] for one in names} == {"mc"}
+    assert [one["serialnr"] for one in rows(database, "SELECT serialnr FROM broker.task_outputs")] == [4, 4]
+
+
+REFUSED = [
+    ({"maxWalltime": 86400}, "maxWalltime is 86400", "write hours"),
+    ({"nGBPerJob": 0.5}, "nGBPerJob is 0.5", "1 or more"),
+    ({"ramCount": 2}, "ramCount is 2", "write MB"),
+    ({"nFilesPerJobs": 2}, "nFilesPerJobs is 2", "did you mean nFilesPerJob"),
+    ({"mergeOutput": True}, "mergeOutput is True", "parentTaskID"),
+    ({"hpoWorkflow": True}, "hpoWorkflow", "submit without it"),
+    ({"taskName": ""}, "taskName is ''", "not empty"),
+    ({"jobParameters": [INPUT, constant("${INN}")]}, "${INN}", "did you mean IN"),
+    ({"jobParameters": [INPUT, constant("${IN[__import__('os')]}")]}, "no slice", "write [0]"),
+    ({"jobParameters": [INPUT, constant("${SN/M[__import__('os')]}")]}, "whole numbers", "formula"),
+    ({"jobParameters": [{**OUTPUT, "value": "same.root"}]}, "same file", "${SN/P}"),
+    ({"jobParameters": [OUTPUT]}, "no input", "--count"),
+    ({"parentTaskID": 7}, "parentTaskID is 7", "broker tasks"),
+    ({"coreCount": "many"}, "coreCount is 'many'", "from 0 to 1024"),
+    ({"log": {**LOG, "colour": "red"}}, "log[0].colour", "leave it out"),
+]
+
+
+@pytest.mark.parametrize(("given", "what", "remedy"), REFUSED)
+def test_what_cannot_be_used_is_refused_with_its_field_value_and_what_to_do(
+    database: Database, broker: Command, tmp_path: Path, given: dict[str, Any], what: str, remedy: str
+) -> None:
+    task = written(tmp_path, parameters({**INPUT, "files": files(2)}, **given))
+    refused = broker("task", "submit", task)
+    assert refused.status == 2
+    assert what in refused.err and remedy in refused.err, refused.err
+    for table in TABLES:
+        assert rows(database, f"SELECT FROM {table}") == []
+
+
+def test_nothing_is_half_submitted(database: Database, broker: Command, tmp_path: Path) -> None:
+    listed = tmp_path / "list"
+    listed.write_text("\n".join([*(f"f{n}" for n in range(30_000)), "no name"]), encoding="utf-8")
+    task = written(tmp_path, parameters(INPUT))
+    refused = broker("task", "submit", task, "--files", f"mc:evgen={listed}")
+    assert refused.status == 2 and "line 30001" in refused.err
+    for table in (*TABLES, "broker.task_templates", "broker.task_outputs"):
+        assert rows(database, f"SELECT FROM {table}") == []
+    listed.write_text("\n".join(f"f{n}" for n in range(30_000)), encoding="utf-8")
+    told = broker("task", "submit", task, "--files", f"mc:evgen={listed}", "--json").document
+    assert told["jobs"] == 150, "200 files at most"
+    assert rows(database, "SELECT nfiles FROM doma_panda.jedi_datasets WHERE type = 'input'") == [{"nfiles": 30_000}]
+
+
+def test_the_same_submission_twice_is_one_task(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = written(tmp_path, parameters())
+    first = broker("task", "submit", task, "--count", "4", "--request", "r1", "--json").document
+    again = broker("task", "submit", task, "--count", "4", "--request", "r1", "--json").document
+    assert (again["jeditaskid"], again["jobs"], again["notes"]) == (first["jeditaskid"], 4, ["it was submitted before"])
+    other = broker("task", "submit", task, "--count", "5", "--request", "r1")
+    assert other.status == 3 and f"task {first['jeditaskid']}" in other.err
+    assert len(rows(database, "SELECT FROM doma_panda.jedi_tasks")) == 1
