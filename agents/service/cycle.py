@@ -17,7 +17,7 @@ from agents.service.traces import note_cycle
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.deadlines import DEADLINES
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.service import agent_pauses, agent_runs
 from broker.store.service.agent_runs import OVERDUE_AFTER_S, RunOutcome, RunRecord
 from broker.store.service.leases import Lease, StaleLeaseError

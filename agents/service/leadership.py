@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from agents.service import fault_points
 from broker.domain.parts import division_of, led_by
 from broker.store.connection.database import Database
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.service import leases, services
 from broker.store.service.leases import Lease, LeaseTerms
 

@@ -30,8 +30,9 @@ from broker import __version__
 from broker.domain.parts import WHOLE, Part, parts_of
 from broker.errors import Refused
 from broker.store.connection.database import Database
-from broker.store.connection.errors import TRANSIENT_ERRORS, SchemaTooNew
+from broker.store.connection.errors import SchemaTooNew
 from broker.store.connection.open_connections import OpenConnections
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.schema import migrate
 from broker.store.service import agent_runs, services
 from broker.store.service.agent_pauses import AgentPaused

@@ -1,1 +1,1 @@
-"""The HTTP API: an application of FastAPI over the use cases in ``broker.app``; it needs the extra ``api``."""
+"""The HTTP API: an application of FastAPI over the use cases in the features' ``answers``; it needs the extra ``api``."""

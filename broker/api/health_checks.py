@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from broker.api.lane import Lane, LaneBusy
 from broker.api.state import ApiState
 from broker.errors import BrokerError
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.schema import migrate
 from broker.store.service import services
 

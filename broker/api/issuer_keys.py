@@ -28,7 +28,7 @@ from broker.fetching.terms import FetchTerms, Surroundings
 from broker.fetching.web import fetch
 from broker.store import http_requests
 from broker.store.connection.database import Database
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from starlette.responses import JSONResponse
 from broker.errors import FAILED, NOT_FOUND, REFUSED, WRONG_USAGE, BrokerError
 from broker.gdpconfig.publish import VersionConflictError
 from broker.redaction import redact
-from broker.store.connection.errors import TRANSIENT_ERRORS, DatabaseUnavailable
+from broker.store.connection.errors import DatabaseUnavailable
+from broker.store.connection.transient import TRANSIENT_ERRORS
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST_TEXT = 1000

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from broker.api.state import ApiState
 from broker.errors import BrokerError
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.http_requests import remove_old
 
 _log = logging.getLogger(__name__)

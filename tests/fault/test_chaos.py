@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.schema.migrate import upgrade
 from broker.store.service import leases
 from broker.store.service.leases import LeaseTerms

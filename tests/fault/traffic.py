@@ -14,7 +14,7 @@ from broker.pilots.answers.jobs import ViewShelf, acquire, update
 from broker.pilots.model.job_report import JobReport
 from broker.pilots.model.job_request import JobRequest
 from broker.store.connection.database import Database
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 
 MORE_INPUT_BELOW = 300
 """Ready files; below it, tasks get more."""

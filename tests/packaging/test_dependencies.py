@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 
+from tests.docs.make_pages import house
 from tests.docs.source_tree import ROOT, files, imported_modules, syntax_tree
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -29,10 +30,10 @@ OF_EXTRAS |= {"httptools", "jinja2", "markupsafe"}
 #: What needs those extras as a whole; everybody else imports it inside functions.
 NEEDS_EXTRAS = (
     "broker/api/",
-    "broker/pilot_api/",
     "broker/web/",
     "agents/service/json_log.py",
     "agents/service/traces.py",
+    *(f"broker/{feature}/{layer}/" for feature in house()["features"] for layer in ("routes", "pages")),
 )
 
 

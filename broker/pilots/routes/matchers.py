@@ -28,7 +28,7 @@ from broker.pilots.routes.matcher_fast_path import Lane
 from broker.pilots.statements.matches import Asked, MatchFound, NumberedRequest
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 
 LANES = 3
 MOST_TOGETHER = 16

@@ -16,7 +16,7 @@ from broker.api.plain import plain
 from broker.api.state import ApiState
 from broker.service.statements import event_reads
 from broker.service.statements.event_reads import Cursor, Event
-from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.connection.transient import TRANSIENT_ERRORS
 
 _log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0

@@ -12,8 +12,8 @@ from broker.simulation.model.demo.facts import DemoFacts
 from broker.simulation.model.demo.live_script import STEP_S, Happenings, LiveJob, happenings
 from broker.simulation.statements import live_grid
 from broker.store.connection.database import Database
-from broker.store.connection.errors import TRANSIENT_ERRORS
 from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.scenarios.load_dump import append
 from broker.store.scenarios.scenario_file import Scenario
 

@@ -20,8 +20,8 @@ from broker.api.problems import problem_of
 from broker.api.state import ApiState
 from broker.redaction import redact
 from broker.store.connection.database import Database
-from broker.store.connection.errors import TRANSIENT_ERRORS
 from broker.store.connection.names import Names
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.whatif.answers import long_runs
 from broker.whatif.statements import runs
 
