@@ -1,1 +1,1 @@
-"""The HTTP API: an application of FastAPI over the use cases in the features' ``answers``; it needs the extra ``api``."""
+"""Frame of the HTTP API: an application of FastAPI over the features' ``answers``; it needs the extra ``api``."""

@@ -24,15 +24,17 @@ from tests.agents.classified_grid import HUGE, SAMPLES, SHARES, site
 from tests.agents.feeds.fake_rucio import FakeRucio, replica
 from tests.agents.feeds.running import Feeding
 from tests.agents.feeds.wanting import want
-from tests.agents.lifecycle import test_analysis_rebrokerage, test_completion, test_fast_rebrokerage, test_timeouts
+from tests.agents.formats import test_features
+from tests.agents.grid import test_summary_refreshing
+from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_timeouts
 from tests.agents.moving_jobs import fill as fill_moving
-from tests.agents.pools.test_activation import replica as dataset_replica
-from tests.agents.pools.test_activation import scenario as waiting_jobs
-from tests.agents.summaries import test_features, test_summary_refreshing
+from tests.agents.pilots import test_completion
+from tests.agents.pilots.test_activation import replica as dataset_replica
+from tests.agents.pilots.test_activation import scenario as waiting_jobs
 from tests.agents.upkeep import test_cleanup
 from tests.brokerages import analysis_grid, small_grid, task_grid
 from tests.feeds import documents
-from tests.pilot_api import pilot_grid
+from tests.pilots.panda import pilot_grid
 from tests.store import lifecycle_grid
 from tests.store.pool_grid import PLACES, add_task, at, pool_for, publish_places
 

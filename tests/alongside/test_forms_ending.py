@@ -13,11 +13,11 @@ from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema import migrate, rights
 from tests.agents import moving_jobs
-from tests.agents.lifecycle.playing_panda import played_panda
+from tests.agents.alongside.playing_panda import played_panda
 from tests.alongside.conftest import READ, ROLE, least_role
 from tests.alongside.panda_forms import FURTHER, fill_jobs, reshape
+from tests.lifecycle.statements.test_scan import ACTIVE_CASES, DEFINED_CASES, as_rows
 from tests.store import lifecycle_grid
-from tests.store.lifecycle.test_scan import ACTIVE_CASES, DEFINED_CASES, as_rows
 
 AGENTS = ("fast_rebrokerage", "analysis_rebrokerage", "timeouts")
 #: What ending may write, with what a row is known by.

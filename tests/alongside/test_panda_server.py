@@ -20,7 +20,7 @@ from broker.fetching.terms import Surroundings
 from broker.service.answers.doctor import Finding
 from broker.store.connection.database import Database
 from broker.store.schema import migrate
-from tests.agents.lifecycle.playing_panda import WHO, PlayedPanda, played_panda
+from tests.agents.alongside.playing_panda import WHO, PlayedPanda, played_panda
 from tests.alongside.conftest import READ
 
 SECTIONS = load(config_file("agents.yaml"), registry.NAMES).agents

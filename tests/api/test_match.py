@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from broker.pilots.routes.matchers import MOST_TOGETHER, group_size
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
-from tests.store.matching.test_job_match import add_jobs, follow
+from tests.pilots.statements.test_job_match import add_jobs, follow
 from tests.store.pool_grid import emptied, publish_places, refresh
 
 PLACE = {"site": "SITE_A", "ce": "ce1", "queue": "long", "vo": "lhcb", "cpu_time_s": 1_000_000}

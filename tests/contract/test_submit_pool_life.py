@@ -20,7 +20,7 @@ from broker.pools.statements.pool_cleanup import remove_unused
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.pools.statements.resource_versions import BadResources, ResourceText, publish
 from broker.store.connection.database import Database
-from tests.store.matching.test_job_match import add_jobs, follow
+from tests.pilots.statements.test_job_match import add_jobs, follow
 from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows
 
 CASES = json.loads((Path(__file__).parent / "submit_pool_life.json").read_text(encoding="utf-8"))

@@ -25,7 +25,7 @@ from broker.store.connection.embedded_binaries import program
 from broker.store.scenarios.load_dump import REPLICA_TABLES, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema.migrate import upgrade
-from tests.agents.lifecycle.playing_panda import PlayedPanda, played_panda
+from tests.agents.alongside.playing_panda import PlayedPanda, played_panda
 from tests.alongside.panda_forms import reshape
 from tests.docs.source_tree import ROOT
 

@@ -11,12 +11,12 @@ from broker.store.connection import database as database_module
 from broker.store.connection.address import parse_url
 from broker.store.connection.database import Database
 from broker.store.connection.errors import (
-    TRANSIENT_ERRORS,
     BadDatabaseUrl,
     CommitOutcomeUnknown,
     DatabaseUnavailable,
     ServerTooOld,
 )
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from tests.fault.processes import wait_until
 
 

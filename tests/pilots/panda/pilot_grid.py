@@ -20,7 +20,7 @@ from broker.store.scenarios.scenario_file import Scenario
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
-from tests.pilot_api.client import Client
+from tests.pilots.panda.client import Client
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 AGENT = {"accept": "application/json", "user-agent": "pilot/3.7.0.36 (Python 3.11)"}

@@ -18,7 +18,7 @@ from broker.api.state import ApiState
 from broker.pilots.routes.panda.access import TooManyRequests
 from broker.store.connection.database import Database
 from tests.api.serving import shipped
-from tests.pilot_api.pilot_grid import AGENT
+from tests.pilots.panda.pilot_grid import AGENT
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 

@@ -18,7 +18,7 @@ from broker.store.reads import task_alternatives
 from broker.store.schema import migrate
 from broker.tasks.statements import task_rows as sss_submissions
 from tests.formats.sss.documents import document
-from tests.store.submissions.imported import bring, rows
+from tests.formats.statements.imported import bring, rows
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 TWO_JOBS = b"""<JobGroup><JobGroupId>g1</JobGroupId><JobGroupName>Pair</JobGroupName>

@@ -14,7 +14,7 @@ from broker.formats.model.sss.xml_reading import Element, read_xml
 from broker.formats.statements.sss_export import export_job, export_task
 from broker.store.connection.database import Database
 from tests.formats.sss.documents import content, data
-from tests.store.submissions.imported import bring, rows
+from tests.formats.statements.imported import bring, rows
 
 AS_IT_CAME = Naming(original=True)
 OWN = {("JobId", ""), ("JobGroupId", ""), ("Extension", "PandaJobStatus"), ("Extension", "PandaTaskStatus"),

@@ -7,8 +7,8 @@ import pytest
 from broker.pilots.statements.job_giving import parameters_of
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.store.connection.database import Database
-from tests.pilot_api.client import Client
-from tests.pilot_api.pilot_grid import NOW, content, dataset, fill, follow, job, post, queue, record
+from tests.pilots.panda.client import Client
+from tests.pilots.panda.pilot_grid import NOW, content, dataset, fill, follow, job, post, queue, record
 from tests.store.pool_grid import emptied, pool_for, publish_places, refresh
 
 

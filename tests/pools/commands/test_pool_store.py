@@ -11,7 +11,7 @@ import pytest
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.store.connection.database import Database
 from tests.cli.commands import Command, runner
-from tests.store.matching.test_job_match import add_jobs, follow
+from tests.pilots.statements.test_job_match import add_jobs, follow
 from tests.store.pool_grid import PLACES, at, emptied, execute, pool_for, publish_places, refresh
 
 PLACE = ("--site", "SITE_A", "--ce", "ce1", "--queue")

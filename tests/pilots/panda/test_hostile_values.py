@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from broker.pilots.model.job_report import FIELDS
 from broker.pilots.routes.panda.methods import METHODS, READING
 from broker.store.connection.database import Database
-from tests.pilot_api.client import Client
-from tests.pilot_api.pilot_grid import AGENT, fill, job
+from tests.pilots.panda.client import Client
+from tests.pilots.panda.pilot_grid import AGENT, fill, job
 
 NUMBERS = (
     "0", "-1", "1e308", "1e400", "nan", "-inf", str(2**31), str(2**63 - 1), str(2**63), "99999.99999", "999999.999",

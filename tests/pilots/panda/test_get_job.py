@@ -7,8 +7,21 @@ from urllib.parse import parse_qs
 import pytest
 
 from broker.store.connection.database import Database
-from tests.pilot_api.client import Client
-from tests.pilot_api.pilot_grid import QUEUES, call, content, dataset, fill, follow, job, post, queue, record, row, rows
+from tests.pilots.panda.client import Client
+from tests.pilots.panda.pilot_grid import (
+    QUEUES,
+    call,
+    content,
+    dataset,
+    fill,
+    follow,
+    job,
+    post,
+    queue,
+    record,
+    row,
+    rows,
+)
 
 PILOT = {"siteName": "Q", "prodSourceLabel": "managed", "mem": "4000.0", "diskSpace": "20000", "node": "n1",
          "computingElement": "CE"}  # fmt: skip

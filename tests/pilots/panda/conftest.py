@@ -4,7 +4,7 @@ import pytest
 
 from broker.pilots.routes.panda.app import pilot_app
 from broker.store.connection.database import Database
-from tests.pilot_api.client import Client
+from tests.pilots.panda.client import Client
 
 
 @pytest.fixture(scope="module")

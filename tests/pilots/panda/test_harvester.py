@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from broker.store.connection.database import Database
-from tests.pilot_api.client import Client
-from tests.pilot_api.pilot_grid import call, fill, post, row, rows
+from tests.pilots.panda.client import Client
+from tests.pilots.panda.pilot_grid import call, fill, post, row, rows
 
 DONE = {"success": True, "message": "", "data": None}
 NODE = {"site": "S", "host_name": "slot1@h", "cpu_model": "AMD EPYC"}

@@ -20,7 +20,7 @@ from tests.cli.commands import Command, runner
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 AT = str(int(NOW.timestamp()))
-DATA = json.loads((Path(__file__).parents[1] / "contract" / "submit_pool.json").read_text(encoding="utf-8"))
+DATA = json.loads((Path(__file__).parents[2] / "contract" / "submit_pool.json").read_text(encoding="utf-8"))
 JOB = """[
  JobName = "fit"; Executable = "/opt/bin/fit"; Arguments = "-n 4"; StdOutput = "out";
  Owner = "ada"; OwnerGroup = "lhcb_user"; CPUTime = 86400; Priority = 3; NumberOfProcessors = 2; JobType = "User";

@@ -15,7 +15,7 @@ from broker.errors import Refused
 from broker.fetching.terms import FetchTerms, Surroundings
 from broker.lifecycle.model.panda_requests import KillRequest
 from broker.store.connection.database import Database
-from tests.agents.lifecycle.playing_panda import KILLS, WHO, PlayedPanda, played_panda, says_no, says_yes
+from tests.agents.alongside.playing_panda import KILLS, WHO, PlayedPanda, played_panda, says_no, says_yes
 from tests.agents.moving_jobs import column, config, fill, job, run
 from tests.feeds.web_server import DRIPPING, serving
 

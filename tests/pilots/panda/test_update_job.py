@@ -13,8 +13,8 @@ from broker.pilots.model.job_transition import transition
 from broker.pilots.routes.panda.service import MOST_REPORTS
 from broker.pilots.statements.job_reports import read_state, write_transition
 from broker.store.connection.database import Database
-from tests.pilot_api.client import Client
-from tests.pilot_api.pilot_grid import AGENT, NOW, call, content, dataset, fill, job, post, record, row, rows
+from tests.pilots.panda.client import Client
+from tests.pilots.panda.pilot_grid import AGENT, NOW, call, content, dataset, fill, job, post, record, row, rows
 
 OK = {"StatusCode": 0, "command": "NULL"}
 

@@ -10,8 +10,8 @@ from broker.access.roles import Grant, Role
 from broker.pilots.routes.panda.access import Identity, TooManyRequests, of_token
 from broker.pilots.routes.panda.app import beside, is_for_pilots, pilot_app
 from broker.store.connection.database import Database
-from tests.pilot_api.client import Client
-from tests.pilot_api.pilot_grid import AGENT, fill, job, post
+from tests.pilots.panda.client import Client
+from tests.pilots.panda.pilot_grid import AGENT, fill, job, post
 
 WHO = {
     "pilot": Identity("p"),

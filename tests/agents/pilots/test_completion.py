@@ -12,18 +12,7 @@ from broker.lifecycle.statements.finishing import finish, read_reported
 from broker.pilots.model.job_outcome import job_end
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from tests.pilot_api.pilot_grid import (
-    NOW,
-    content,
-    dataset,
-    fill,
-    job,
-    record,
-    row,
-    rows,
-    run_agent,
-    task,
-)
+from tests.pilots.panda.pilot_grid import NOW, content, dataset, fill, job, record, row, rows, run_agent, task
 
 STAMP = "2026-08-01T11:00:00"
 WRITTEN = {"out": {"guid": "g", "fsize": 12, "adler32": "0a"}, "a.log": {"guid": "h", "fsize": 7, "adler32": "0b"}}
