@@ -33,12 +33,15 @@ CHROMIUM ?= chromium
 # PanDA's own packages, for the tests of the plug-in; the rest of what they need is listed beside the plug-in.
 JEDI_VENV := .venv-jedi
 JEDI_BIN := $(JEDI_VENV)/bin
+# Another panda-server, for make panda-drift, and grids for each brokerage.
+DRIFT_VENV := .venv-drift
+DRIFT_GRIDS ?= 10
 PANDA_COMMON := panda-common==0.1.11
-PANDA_SERVER := panda-server==1.0.4
+PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda \
+.PHONY: chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -58,6 +61,7 @@ help:
 	@echo "make screenshots make the pictures of the README from the live demo"
 	@echo "make bench       run the benchmarks"
 	@echo "make bench-panda measure PanDA's own brokers beside ours on one grid: GRID=scenario.json.gz"
+	@echo "make panda-drift  compare another panda-server with the one of the profiles: PANDA_SERVER=1.0.4 or a checkout"
 	@echo "make soak        run the long tests"
 	@echo "make audit       ask for known vulnerabilities of what constraints.txt pins"
 	@echo "make wheel-test  build the wheel and run the demo from it in an empty directory"
@@ -118,6 +122,10 @@ chromium:
 test-jedi: $(JEDI_VENV)/.installed
 	cd plugins/jedi && ../../$(JEDI_BIN)/python -m pytest -n 2
 
+panda-drift: $(JEDI_VENV)/.installed
+	@[ -n "$(PANDA_SERVER)" ] || { echo "error: name a release or a checkout: make panda-drift PANDA_SERVER=1.0.4" >&2; exit 1; }
+	PYTHONPATH=plugins/jedi/tests $(JEDI_BIN)/python -m drift "$(PANDA_SERVER)" --grids $(DRIFT_GRIDS) --environment $(DRIFT_VENV)
+
 soak: $(VENV)/.installed-test faketime
 	$(PYTEST) -m soak
 
@@ -150,7 +158,7 @@ $(JEDI_VENV)/.installed: pyproject.toml plugins/jedi/pyproject.toml plugins/jedi
 	"$(PYTHON)" -m venv $(JEDI_VENV)
 	$(JEDI_BIN)/python -m pip install --quiet -r plugins/jedi/requirements-test.txt
 	$(JEDI_BIN)/python -m pip install --quiet --no-deps $(PANDA_COMMON)
-	DISABLE_MM=1 VIRTUAL_ENV="$(CURDIR)/$(JEDI_VENV)" $(AS_OTHER_GROUP) $(JEDI_BIN)/python -m pip install --quiet --no-deps $(PANDA_SERVER)
+	DISABLE_MM=1 VIRTUAL_ENV="$(CURDIR)/$(JEDI_VENV)" $(AS_OTHER_GROUP) $(JEDI_BIN)/python -m pip install --quiet --no-deps $(PINNED_PANDA_SERVER)
 	$(JEDI_BIN)/python -m pip install --quiet --editable ".[embedded]"
 	$(JEDI_BIN)/python -m pip install --quiet --no-deps --editable plugins/jedi
 	@touch $@
@@ -160,7 +168,7 @@ reference: $(VENV)/.installed-test
 	$(BIN)/python -m tests.docs.make_pages
 
 clean:
-	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(WEB_VENV) $(JEDI_VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) build dist .mypy_cache .ruff_cache .hypothesis
 
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python

@@ -68,6 +68,7 @@ def weights(decision: Row) -> dict[str, float]:
 
 
 CLOUDS = [queue("ALPHA_MCORE"), queue("BETA", type="unified", capability="ucore", cloud="YY"), queue("GAMMA_MCORE")]
+CLOUDS.append(queue("GAMMA_OFF", cloud=""))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,9 @@ def test_candidates_are_what_is_named_or_the_cloud(
         ({"cloud": "XX"}, ["ALPHA_MCORE", "GAMMA_MCORE"]),
         ({"params_cloud": "YY"}, ["BETA"]),
         ({"cloud": "XX", "params_cloud": "YY"}, ["ALPHA_MCORE", "GAMMA_MCORE"]),
+        # a cloud without a name that some queue has is not that of queues with one
+        ({"cloud": ""}, []),
+        ({"cloud": "", "params_cloud": "YY"}, ["BETA"]),
         # a pattern is looked for in the cloud alone
         ({"cloud": "YY", "site": "A"}, ["BETA"]),
         ({"cloud": "YY", "site": "GAMMA"}, []),

@@ -33,8 +33,10 @@ def with_requested_places(connection: sa.Connection, catalogue: TableCatalogue, 
     dropped_rows: list[DroppedRow] = []
     asked = _read(connection, catalogue, sorted(set(tasks)), dropped_rows)
     none: Mapping[str, str | None] = {}
+    # an empty cloud is one of that name
     clouds = [
-        cloud or asked.get(task, none).get(CLOUD) for task, cloud in zip(tasks, chunks.cloud.tolist(), strict=True)
+        cloud or asked.get(task, none).get(CLOUD, cloud)
+        for task, cloud in zip(tasks, chunks.cloud.tolist(), strict=True)
     ]
     sites = [asked.get(task, none).get(PANDA_SITE) or None for task in tasks]
     placed = dataclasses.replace(chunks, cloud=texts(clouds), panda_site=texts(sites))
@@ -53,7 +55,7 @@ def _read(
             continue
         try:
             given: dict[str, Any] = json_object(document, "taskparams")
-            found[task] = {key: text(given.get(key), key) for key in (CLOUD, PANDA_SITE)}
+            found[task] = {key: text(given[key], key) for key in (CLOUD, PANDA_SITE) if key in given}
         except BadValueError as bad:
             dropped_rows.append(DroppedRow("jedi_taskparams", str(task), bad.code, str(bad)))
     return found
