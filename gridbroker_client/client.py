@@ -40,7 +40,7 @@ class BrokerClient(BrokerConnection):
         after: int | None = None,
         limit: int = 1000,
     ) -> Document:
-        """``broker tasks``."""
+        """List tasks, as ``broker tasks``."""
         moment = None if since is None else since.astimezone(UTC).isoformat()
         filters = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus}
         return self.get("tasks", **filters, gshare=gshare, since=moment, after=after, limit=limit)
@@ -54,19 +54,19 @@ class BrokerClient(BrokerConnection):
         return self.send("POST", "tasks:decisions", {"jeditaskids": list(jeditaskids)})
 
     def why_not(self, jeditaskid: int, queue: str) -> Document:
-        """``broker why-not``."""
+        """Explain why a queue got no job of a task, as ``broker why-not``."""
         return self.get(f"tasks/{jeditaskid}/why-not/{queue}")
 
     def history(self, jeditaskid: int) -> Document:
-        """``broker history``."""
+        """List the events of a task in order of time, as ``broker history``."""
         return self.get(f"tasks/{jeditaskid}/history")
 
     def reasons(self, *, brokerage: str | None = None, window_s: float = 3600.0) -> Document:
-        """``broker reasons``."""
+        """Count the reasons of rejections, as ``broker reasons``."""
         return self.get("reasons", brokerage=brokerage, window=window_s)
 
     def queues(self, *, status: str | None = None, site: str | None = None, idle: bool = False) -> Document:
-        """``broker queues``."""
+        """List queues with their state, as ``broker queues``."""
         return self.get("queues", status=status, site=site, idle=idle)
 
     def queue(self, queue: str, *, evaluate: bool = False) -> Document:
@@ -82,7 +82,7 @@ class BrokerClient(BrokerConnection):
         return self.get("nuclei")
 
     def nucleus(self, nucleus: str) -> Document:
-        """``broker nucleus``."""
+        """Show one nucleus, as ``broker nucleus``."""
         return self.get(f"nuclei/{nucleus}")
 
     def links(
@@ -98,11 +98,11 @@ class BrokerClient(BrokerConnection):
         return self.get("links", source=source, nucleus=nucleus, full=full, after=after, limit=limit)
 
     def shares(self) -> Document:
-        """``broker shares``."""
+        """Show targets and usage of shares, as ``broker shares``."""
         return self.get("shares")
 
     def user(self, user: str) -> Document:
-        """``broker user``."""
+        """Show the tasks and throttles of a user, as ``broker user``."""
         return self.get(f"users/{name_in_path(user)}")
 
     def job(self, pandaid: int) -> Document:
@@ -114,23 +114,23 @@ class BrokerClient(BrokerConnection):
         return self.get("pools", site=site, ce=ce, queue=queue, vo=vo)
 
     def rules(self, brokerage: str) -> Document:
-        """``broker rules``."""
+        """List the rules of a brokerage in order, as ``broker rules``."""
         return self.get(f"rules/{brokerage}")
 
     def agents(self) -> Document:
-        """``broker agents``."""
+        """List agents with their leases and last cycles, as ``broker agents``."""
         return self.get("agents")
 
     def alarms(self) -> Document:
-        """``broker alarms``."""
+        """List the alarms in force, as ``broker alarms``."""
         return self.get("alarms")
 
     def pause(self, agent: str, *, reason: str, for_s: float) -> Document:
-        """``broker pause``."""
+        """Pause an agent for ``for_s`` seconds, as ``broker pause``."""
         return self.send("POST", f"agents/{agent}:pause", {"reason": reason, "for_s": for_s})
 
     def resume(self, agent: str) -> Document:
-        """``broker resume``."""
+        """Resume a paused agent, as ``broker resume``."""
         return self.send("POST", f"agents/{agent}:resume")
 
     def run(
@@ -145,7 +145,7 @@ class BrokerClient(BrokerConnection):
         return self.send("POST", "feasibility", {"kind": kind, "text": text, **options})
 
     def submit(self, kind: Literal["jdl", "cfg", "sss", "task"], text: str, **options: Any) -> Document:
-        """``broker submit``."""
+        """Submit a job or task description, as ``broker submit``."""
         return self.send("POST", "submissions", {"kind": kind, "text": text, **options})
 
     def match_job(self, site: str, ce: str, queue: str, **fields: Any) -> Document:
@@ -153,11 +153,11 @@ class BrokerClient(BrokerConnection):
         return self.send("POST", "jobs:match", {"site": site, "ce": ce, "queue": queue, **fields})
 
     def report_features(self, report: Mapping[str, Any]) -> Document:
-        """``broker features report``."""
+        """Report Machine/Job Features of a pilot, as ``broker features report``."""
         return self.send("POST", "features", dict(report))
 
     def report_job_status(self, report: Mapping[str, Any]) -> Document:
-        """``broker job-status report``."""
+        """Report the status of a job to its machine, as ``broker job-status report``."""
         return self.send("POST", "job-status", dict(report))
 
     def sources(self) -> Document:
@@ -171,34 +171,34 @@ class BrokerClient(BrokerConnection):
         return self.send("PUT", f"sources/{name}", content=document, sha256=digest, taken_at=moment)
 
     def config_list(self, *, vo: str = "atlas", only_set: bool = False) -> Iterator[Document]:
-        """``broker config list``."""
+        """List tuning keys with their values in force, as ``broker config list``."""
         return self.pages("config", vo=vo, only_set=only_set, limit=500)
 
     def config_get(self, key: str, *, vo: str = "atlas") -> Document:
-        """``broker config get``."""
+        """Show one tuning key, as ``broker config get``."""
         return self.get(f"config/{key}", vo=vo)
 
     def config_set(
         self, key: str, value: Value, *, reason: str, vo: str = "atlas", expect_version: int | None = None
     ) -> Document:
-        """``broker config set``."""
+        """Set a tuning key, as ``broker config set``."""
         asked = {"value": value, "reason": reason}
         return self.send("PUT", f"config/{key}", asked, if_match=expect_version, vo=vo)
 
     def config_unset(self, key: str, *, reason: str, vo: str = "atlas", expect_version: int | None = None) -> Document:
-        """``broker config unset``."""
+        """Remove the value of a tuning key, as ``broker config unset``."""
         return self.send("DELETE", f"config/{key}", if_match=expect_version, vo=vo, reason=reason)
 
     def config_history(self, key: str | None = None) -> Iterator[Document]:
-        """``broker config history``."""
+        """List changes of one tuning key or of all, as ``broker config history``."""
         return self.pages("config/history", key=key)
 
     def config_diff(self, first: int, second: int) -> Iterator[Document]:
-        """``broker config diff``."""
+        """List the differences of two versions, as ``broker config diff``."""
         return self.pages("config/diff", first=first, second=second)
 
     def config_rollback(self, version: int, *, reason: str = "", expect_version: int | None = None) -> Document:
-        """``broker config rollback``."""
+        """Restore the values of an older version, as ``broker config rollback``."""
         return self.send("POST", "config:rollback", {"version": version, "reason": reason}, if_match=expect_version)
 
     def config_preview(self, values: Mapping[str, Value], *, vo: str = "atlas") -> Document:
@@ -223,12 +223,12 @@ class BrokerClient(BrokerConnection):
         return self.pages("pins", queue=queue)
 
     def pin(self, queue: str, field: str, value: Value, *, reason: str, for_s: float) -> Document:
-        """``broker queue set``."""
+        """Hold a field of a queue for ``for_s`` seconds, as ``broker queue set``."""
         asked = {"value": value, "reason": reason, "for_s": for_s}
         return self.send("PUT", f"queues/{queue}/pins/{field}", asked)
 
     def unpin(self, queue: str, field: str) -> Document:
-        """``broker queue unset``."""
+        """End the pin of a field of a queue, as ``broker queue unset``."""
         return self.send("DELETE", f"queues/{queue}/pins/{field}")
 
     def what_if(self, **asked: Any) -> Document:

@@ -37,7 +37,7 @@ class AnalysisJobTables(ProductionJobTables):
         return reading.context.part.takes(vo)
 
     def shares_taken(self, reading: Reading, vo: str) -> None:
-        """All of them."""
+        """Return None: the work of all shares is read."""
         return
 
     def read(self, reading: Reading, vo: str) -> CycleWork:

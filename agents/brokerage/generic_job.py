@@ -19,7 +19,7 @@ class GenericJobTables(ProductionJobTables):
         return reading.context.part.takes(vo)
 
     def shares_taken(self, reading: Reading, vo: str) -> None:
-        """All of them."""
+        """Return None: the work of all shares is read."""
         return
 
     def read(self, reading: Reading, vo: str) -> CycleWork:

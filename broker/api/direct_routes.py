@@ -48,7 +48,7 @@ class DirectRoutes:
         self._app, self._routes = app, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request as an ASGI application."""
         route = self._routes.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
         if route is None or _PLAIN not in scope["headers"]:
             await self._app(scope, receive, send)

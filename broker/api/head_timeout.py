@@ -20,7 +20,7 @@ class OneSend:
         self._parts: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Send ``data`` soon."""
+        """Buffer ``data`` and send it with the next flush."""
         if not data:
             return
         if not self._parts:

@@ -11,7 +11,7 @@ from broker.api.head_timeout import Patience
 
 
 class PatientH11(Patience, H11Protocol):
-    """One connection."""
+    """The HTTP/1.1 protocol of one connection, with a time limit on the request head."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected, and is to say what it wants."""

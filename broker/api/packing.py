@@ -21,6 +21,6 @@ class Packing:
         self._app, self._packed = app, GZipMiddleware(app, LEAST_BYTES, LEVEL)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request as an ASGI application."""
         packs = scope["type"] == "http" and scope["path"].startswith(_PACKED)
         await (self._packed if packs else self._app)(scope, receive, send)

@@ -43,7 +43,7 @@ class _Stream(Protocol):
     """A connection of the client."""
 
     async def aclose(self) -> None:
-        """Close it."""
+        """Close the connection."""
 
 
 @dataclass(frozen=True)

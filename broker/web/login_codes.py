@@ -26,7 +26,7 @@ class LoginCodes:
         self._ends_at_s: dict[bytes, float] = {}
 
     def make(self) -> str:
-        """A new code."""
+        """Make a new login code and remember it."""
         code, now_s = secrets.token_urlsafe(_BYTES), self._steady_s()
         with self._lock:
             self._ends_at_s = {name: end_s for name, end_s in self._ends_at_s.items() if end_s > now_s}

@@ -85,7 +85,7 @@ def moment(at: datetime) -> str:
 
 
 def day_and_moment(at: datetime) -> str:
-    """``2026-11-22 05:20 UTC``."""
+    """Format a time in UTC, such as ``2026-11-22 05:20 UTC``."""
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 

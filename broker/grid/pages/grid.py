@@ -1,4 +1,4 @@
-"""Nuclei, links, shares."""
+"""Pages of nuclei, links and shares."""
 
 from __future__ import annotations
 

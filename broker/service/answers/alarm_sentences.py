@@ -1,4 +1,4 @@
-"""Alarms in words."""
+"""Render alarms as sentences."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class ScenarioOf(Protocol):
     """The scenario of a seed; travels to other processes."""
 
     def __call__(self, seed: int) -> Scenario:
-        """The scenario."""
+        """Return the scenario for a seed."""
         ...
 
 

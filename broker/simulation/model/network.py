@@ -106,7 +106,7 @@ class FlowColumns:
         return slot
 
     def remove(self, slot: int) -> None:
-        """Empty a slot."""
+        """Free the slot of a transfer that has ended."""
         self.uses[slot] = self._nothing
         self.end_s[slot] = np.inf
         self.done[slot] = None

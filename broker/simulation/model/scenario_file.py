@@ -51,7 +51,7 @@ class FixedScenario:
     scenario: Scenario
 
     def __call__(self, seed: int) -> Scenario:
-        """The scenario."""
+        """Return the scenario for a seed."""
         return self.scenario
 
 

@@ -24,7 +24,7 @@ class Starts:
         self._pieces: dict[int, Floats] = {}
 
     def add(self, queue: int, now_s: float) -> None:
-        """Count a start."""
+        """Count a job start at a queue, ``now_s`` seconds into the run."""
         piece = int(now_s // PIECE_S)
         if piece not in self._pieces:
             self._pieces[piece] = np.zeros(self._queues)

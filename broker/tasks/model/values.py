@@ -58,7 +58,7 @@ def choice(*allowed: str, hint: str = "") -> Reader:
 
 
 def flag(field: str, value: Any) -> bool:
-    """True or false."""
+    """Parse a value that must be true or false."""
     if not isinstance(value, bool):
         raise BadParameter(field, value, "it must be true or false", "write true or false")
     return value

@@ -1,1 +1,1 @@
-"""Tasks over HTTP."""
+"""Routes of tasks in the HTTP API."""

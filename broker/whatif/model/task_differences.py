@@ -129,7 +129,7 @@ class TaskSums:
         return TaskSums, ((self.whole(),),)
 
     def objects(self) -> dict[int, TaskDifference]:
-        """By task."""
+        """Differences by task, as :class:`TaskDifference` objects."""
         whole = self.whole()
         found: dict[int, TaskDifference] = {}
         counts: dict[int, list[int]] = {}

@@ -94,7 +94,7 @@ class Deciding:
         self.side = JobSide(self._made.rows, self._made.drawn, [], self._made.blocked)
 
     def decide_all(self) -> None:
-        """All chunks."""
+        """Decide all chunks of the cycle."""
         for block in self.cycle.blocks():
             self.decide(block)
 
@@ -196,7 +196,7 @@ class _Columns:
         self.blocked = [""] * len(cycle.work.chunks)
 
     def decide(self, block: Block, row: int) -> None:
-        """A row, decided."""
+        """Decide one chunk of a block."""
         result = self._cycle.result(block, row)
         one = _drawn(self._cycle, self._maker, result, self._seed, self._counts[row], self._known)
         full = not result.reason and not len(one.at)

@@ -29,7 +29,7 @@ class Problem:
     column: int | None = None
 
     def __str__(self) -> str:
-        """Element and finding."""
+        """The element and the finding, in one line."""
         return f"{self.element}: {self.found}" if self.element else self.found
 
     def reported(self, file: str) -> str:
@@ -52,5 +52,5 @@ class BadDocumentError(ValueError):
         self.problems = problems
 
     def __str__(self) -> str:
-        """The first finding."""
+        """The first finding, in one line."""
         return f"{self.kind}: line {self.problems[0].line}: {self.problems[0]}" if self.problems else self.kind

@@ -39,7 +39,7 @@ class FileDispatch(LoadCut):
     options: FileDispatchOptions = FileDispatchOptions()
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """Shape of ``load.running``."""
+        """Shape of ``load.running``: True where the candidate passes."""
         return np.asarray(load.all_local | (not self.options.disabled))
 
     def observe(self, load: Load, weight: Floats) -> Observation:

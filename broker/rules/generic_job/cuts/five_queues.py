@@ -32,7 +32,7 @@ class FiveQueues(GroupCut):
     provenance = "PanDA JEDI, GenJobBroker"
 
     def keep_among(self, alive: Bools, load: Load, weight: Floats) -> Bools:
-        """Shape of ``weight``."""
+        """Shape of ``weight``: True where the candidate passes."""
         used = alive & (False if load.preferred is None else load.preferred)
         measured = np.where(alive & ~used, weight, -1.0)
         # from the heaviest on, of equal ones in the order of names

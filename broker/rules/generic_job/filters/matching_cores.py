@@ -39,7 +39,7 @@ class MatchingCores(Filter[JobPairs]):
         return np.asarray((pairs.chunks.corecount > 0) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): True where the candidate passes."""
         asked, offered = pairs.chunks.corecount, pairs.candidates.cores
         any_number = np.isin(offered, ANY_CORES)
         single = (asked == 1) & ((offered == 1) | np.isnan(offered))

@@ -37,7 +37,7 @@ class MaxtimeMissing(GroupFilter[JobPairs]):
         return is_set(pairs.chunks.walltime)
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): True where the candidate passes."""
         missing = (alive & np.isnan(pairs.candidates.maxtime_s)).any(axis=1, keepdims=True)
         return np.broadcast_to(~missing, alive.shape)
 

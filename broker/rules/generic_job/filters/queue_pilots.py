@@ -37,7 +37,7 @@ class QueuePilots(Filter[JobPairs]):
         return np.asarray(pairs.chunks.prodsourcelabel != TEST_LABEL, dtype=np.bool_)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): True where the candidate passes."""
         return np.asarray(_has_pilots(pairs) | pairs.candidates.allow_no_pilot)
 
     def observe(self, pairs: JobPairs) -> Observation:

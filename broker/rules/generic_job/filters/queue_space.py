@@ -30,7 +30,7 @@ class QueueSpace(Filter[JobPairs]):
     provenance = "PanDA JEDI, GenJobBroker"
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): True where the candidate passes."""
         space = pairs.candidates.space_gb
         return np.asarray(~is_set(space) | (space >= LEAST_SPACE_GB))
 

@@ -42,7 +42,7 @@ class RawMemory(Filter[JobPairs]):
         return np.asarray((_asked_mb(pairs.chunks) > 0) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): True where the candidate passes."""
 
         def fitting(some: QueueTable) -> Bools:
             needed = _needed_mb(pairs.chunks, some)
@@ -65,7 +65,7 @@ def _asked_mb(chunks: WorkTable) -> Floats:
 
 
 def _needed_mb(chunks: WorkTable, queues: QueueTable) -> Floats:
-    """(T, Q)."""
+    """(T, Q): the memory that a job needs at each candidate, in MB."""
     asked = _asked_mb(chunks)
     cores = np.where(queues.cores > 0, queues.cores, or_else(chunks.corecount, 1.0))
     return np.where(is_per_core(chunks.ramunit), asked * cores + or_zero(chunks.baseramcount), asked)

@@ -42,7 +42,7 @@ class RawWalltime(Filter[JobPairs]):
         return np.isnan(pairs.candidates.maxtime_s)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): True where the candidate passes."""
         walltime, queues = pairs.chunks.walltime, pairs.candidates
         not_above = (queues.maxtime_s == 0) | (walltime <= queues.maxtime_s)
         return np.asarray(not_above & (~is_set(queues.mintime_s) | (walltime >= queues.mintime_s)))

@@ -29,7 +29,7 @@ def task_rows(facts: DemoFacts, clock: Clock) -> list[Row]:
 
 
 def task_parameter_rows(facts: DemoFacts) -> list[Row]:
-    """Rows of ``jedi_taskparams``."""
+    """Rows of ``jedi_taskparams`` for the tasks of the demonstration grid."""
     return [task_parameter_row(task, FIRST_TASK + index) for index, task in enumerate(facts.tasks)]
 
 
