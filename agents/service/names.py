@@ -17,6 +17,7 @@ CLASSES = {
     "activation": "agents.pilots.activation:ActivationAgent",
     "submit_pool_refresh": "agents.pools.submit_pool_refresh:SubmitPoolRefreshAgent",
     "submit_pool_cleanup": "agents.pools.submit_pool_cleanup:SubmitPoolCleanupAgent",
+    "task_input": "agents.tasks.task_input:TaskInputAgent",
     "completion": "agents.pilots.completion:CompletionAgent",
     "pilot_activity": "agents.pilots.pilot_activity:PilotActivityAgent",
     "cric": "agents.feeds.cric:CricAgent",

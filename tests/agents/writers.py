@@ -20,6 +20,8 @@ from broker.simulation.model.demo import grid_documents
 from broker.simulation.model.demo.grid_documents import GridSize
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
+from broker.tasks.answers.task_submission import task_submission
+from broker.tasks.model.refine import Submitter
 from tests.agents.classified_grid import HUGE, SAMPLES, SHARES, site
 from tests.agents.feeds.fake_rucio import FakeRucio, replica
 from tests.agents.feeds.running import Feeding
@@ -37,6 +39,7 @@ from tests.feeds import documents
 from tests.pilots.panda import pilot_grid
 from tests.store import lifecycle_grid
 from tests.store.pool_grid import PLACES, add_task, at, pool_for, publish_places
+from tests.tasks.parameters import INPUT, files, parameters
 
 NOON = small_grid.NOW
 Fill = Callable[[Database, Path], Mapping[str, Any] | None]
@@ -160,6 +163,16 @@ def fill_requests(database: Database, folder: Path) -> None:
         )
 
 
+def fill_chain(database: Database, folder: Path) -> None:
+    """A task that waits for what another one writes, which has just ended."""
+    submission = task_submission(parameters({**INPUT, "files": files(1)}), Submitter())
+    parent = submission.make(database, NOON - timedelta(hours=1)).jeditaskid
+    read = {**INPUT, "dataset": f"mc.{parent}.hits"}
+    task_submission(parameters(read, parentTaskID=parent), Submitter()).make(database, NOON - timedelta(hours=1))
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET status = 'done' WHERE jeditaskid = %s", (parent,))
+
+
 def fill_cric(database: Database, folder: Path) -> dict[str, Any]:
     feeding = Feeding(database, folder)
     found = grid_documents.cric_documents(GridSize(8), documents.NOW)
@@ -217,6 +230,7 @@ WRITERS: Mapping[str, Writer] = {
     "activation": Writer(fill_jobs, ("batch", "tuning", "task queues")),
     "submit_pool_refresh": Writer(fill_pools, ("resources", "restoring", "mapping"), at(1)),
     "submit_pool_cleanup": Writer(fill_unused_pool, ("pools",), at(86_400)),
+    "task_input": Writer(fill_chain, ("dataset",)),
     "completion": Writer(fill_reports, ("jobs", "tasks")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "cric": Writer(fill_cric, ("import",), documents.NOW),

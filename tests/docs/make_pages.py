@@ -20,6 +20,7 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.rules.contract import Rule
 from broker.snapshot.source import AnySource, SourceLimit
 from broker.snapshot.source_list import GRID_SOURCES
+from broker.tasks.model.catalogue import HONOURED, REFUSED, WITHOUT_EFFECT, Parameter
 from tests.docs.source_tree import ROOT
 
 PACKAGES = ROOT / "docs" / "explanation" / "packages.yaml"
@@ -27,6 +28,7 @@ ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 SOURCES = ROOT / "config" / "sources.yaml"
 DEFAULTS = ROOT / "tests" / "gdpconfig" / "defaults.yaml"
 CRITERIA = ROOT / "docs" / "reference" / "criteria.md"
+TASK_PARAMETERS = ROOT / "docs" / "reference" / "task-parameters.md"
 
 
 @cache
@@ -92,6 +94,23 @@ def _imports(names: list[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
+def task_parameters() -> str:
+    """The page on task parameters with its tables as they should be."""
+    page = TASK_PARAMETERS.read_text(encoding="utf-8")
+    honoured = [f"| `{one.name}` | {_target(one)} | {one.meaning} |" for one in HONOURED.values()]
+    silent = [f"| `{name}` | {why} |" for name, why in WITHOUT_EFFECT.items()]
+    refused = [f"| `{name}` | {why} | {remedy} |" for name, (why, remedy) in REFUSED.items()]
+    page = _with_table(page, "honoured", ["| parameter | becomes | meaning |", "|---|---|---|", *honoured])
+    page = _with_table(page, "without effect", ["| parameter | why nothing depends on it |", "|---|---|", *silent])
+    return _with_table(page, "refused", ["| parameter | why | instead |", "|---|---|---|", *refused])
+
+
+def _target(one: Parameter) -> str:
+    if one.kind == "token":
+        return f"split rule `{one.target}`"
+    return f"column `{one.target}`" if one.kind == "column" else one.target
+
+
 def defaults() -> str:
     """Every key of the catalogue with its default."""
     lines = [f"{entry.key}: {_plain(entry.default)}" for entry in shipped_catalogue()]
@@ -135,7 +154,13 @@ def _about(source: AnySource) -> str:
     return (type(source).__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
-PAGES: dict[Path, Any] = {ARCHITECTURE: architecture, CRITERIA: criteria, DEFAULTS: defaults, SOURCES: sources}
+PAGES: dict[Path, Any] = {
+    ARCHITECTURE: architecture,
+    CRITERIA: criteria,
+    DEFAULTS: defaults,
+    SOURCES: sources,
+    TASK_PARAMETERS: task_parameters,
+}
 
 
 def main() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from agents.tasks.input_feeding import feed_tasks
+from agents.tasks.input_sources import InputSources
 from broker.feeds.model.rucio.client import Rucio
 from broker.lifecycle.statements.task_ends import read_ending, write_ending
 from broker.store.connection.database import Database
-from broker.tasks.answers.input_feeding import feed_tasks
-from broker.tasks.answers.input_sources import InputSources
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter

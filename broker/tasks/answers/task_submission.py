@@ -11,12 +11,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from agents.tasks.input_feeding import feed_tasks
+from agents.tasks.input_sources import Found, InputSources
 from broker.formats.statements.sss_import import check_standalone
 from broker.formats.statements.task_numbers import next_task_id
 from broker.store.connection.database import Database
 from broker.store.connection.names import Names
-from broker.tasks.answers.input_feeding import feed_tasks
-from broker.tasks.answers.input_sources import Found, InputSources
 from broker.tasks.model.job_count import JobCount
 from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter, refine

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import sqlalchemy as sa
 
+from agents.tasks.input_sources import CatalogueUnavailable, InputSources
 from broker.store.connection.names import Names
-from broker.tasks.answers.input_sources import CatalogueUnavailable, InputSources
 from broker.tasks.model.selection import Limits, selected
 from broker.tasks.model.task import InputFile
 from broker.tasks.statements import chains
@@ -17,6 +18,8 @@ from broker.tasks.statements.chains import Feed, Producer
 from broker.tasks.statements.contents import add_files
 from broker.tasks.statements.sequences import extend_sequence
 
+Looked = Literal["whole", "grown", "waiting", "broken"]
+"""What became of a dataset."""
 ENDED_WELL = ("done", "finished")
 ENDED_BADLY = ("failed", "broken", "aborted", "tobroken", "toabort", "aborting")
 AGAIN_AFTER = timedelta(minutes=2)
@@ -45,9 +48,17 @@ def feed_tasks(
     """
     counts: Counter[str] = Counter(whole=0, grown=0, waiting=0, broken=0)
     for feed in chains.due_feeds(connection, names, now, most, tasks):
-        if chains.lock_feed(connection, feed):
-            counts[_Feeding(connection, names, sources, now, feed).look()] += 1
+        counts.update(look_at(connection, names, sources, now, feed))
     return counts
+
+
+def look_at(
+    connection: sa.Connection, names: Names, sources: InputSources, now: datetime, feed: Feed
+) -> tuple[Looked, ...]:
+    """Look at one dataset, in the caller's transaction; nothing where somebody else does, or did."""
+    if not chains.lock_feed(connection, feed):
+        return ()
+    return (_Feeding(connection, names, sources, now, feed).look(),)
 
 
 class _Feeding:
@@ -59,7 +70,7 @@ class _Feeding:
         self._connection, self._names, self._sources, self._feed = connection, names, sources, feed
         self._aware, self._now = now, now.astimezone(UTC).replace(tzinfo=None)
 
-    def look(self) -> str:
+    def look(self) -> Looked:
         """What became of it: whole, grown, waiting or broken."""
         feed = self._feed
         if feed.needs_parent and feed.parent_status not in ENDED_WELL:
@@ -83,7 +94,7 @@ class _Feeding:
         except CatalogueUnavailable as error:
             return self._wait(error.what, AGAIN_AFTER)
 
-    def _from_task(self, producer: Producer) -> str:
+    def _from_task(self, producer: Producer) -> Looked:
         feed = self._feed
         if producer.status in ENDED_BADLY:
             return self._break(
@@ -95,7 +106,7 @@ class _Feeding:
         files = chains.written_files(self._connection, self._names, producer, feed)
         return self._take(files, producer.closed, OWN_AGAIN_AFTER)
 
-    def _take(self, files: Iterator[InputFile], is_closed: bool, again: timedelta) -> str:
+    def _take(self, files: Iterator[InputFile], is_closed: bool, again: timedelta) -> Looked:
         """Take what is new; the dataset is whole when nothing can come any more."""
         feed = self._feed
         taken = chains.names_taken(self._connection, self._names, feed)
@@ -120,11 +131,11 @@ class _Feeding:
     def _start(self) -> None:
         chains.start(self._connection, self._names, [self._feed.jeditaskid], self._now)
 
-    def _wait(self, reason: str, again: timedelta) -> str:
+    def _wait(self, reason: str, again: timedelta) -> Looked:
         chains.postpone(self._connection, self._feed, reason, self._aware, again)
         return "waiting"
 
-    def _break(self, reason: str) -> str:
+    def _break(self, reason: str) -> Looked:
         """A task that has not begun is broken; one that has goes on with what it has."""
         if self._feed.registered:
             chains.break_task(self._connection, self._names, self._feed.jeditaskid, reason, self._now)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.errors import Refused
+from broker.errors import BrokerError, Refused
 from broker.feeds.model.rucio.client import NotAtRucio, Rucio, RucioClient, RucioUnavailable
 from broker.tasks.model.task import InputFile
 
@@ -45,7 +45,11 @@ class InputSources:
 
     def _client(self) -> Rucio:
         if self._rucio is None:
-            self._rucio = self.connect()
+            try:
+                self._rucio = self.connect()
+            except BrokerError as error:
+                remedy = "nothing was submitted; mend it, or list the files in the parameters"
+                raise CatalogueUnavailable(error.what, "Rucio", f"{error.remedy}; {remedy}") from error
         return self._rucio
 
     def find(self, did: Did) -> Found | None:
