@@ -60,7 +60,9 @@ class TaskInputAgent(Agent[TaskInputOptions]):
             with context.writing(IDLE_WITHIN_S) as connection:
                 looked = look_at(connection, names, self._sources, context.now, feed)
             counts.update(looked)
-            for one in looked if context.request.emit is not None else ():
-                context.request.emit({"jeditaskid": feed.jeditaskid, "dataset": feed.datasetname, "outcome": one})
+            for one in looked:
+                if context.request.emit is not None:
+                    told = {"jeditaskid": feed.jeditaskid, "dataset": feed.datasetname, "outcome": one}
+                    context.request.emit(told)
             context.check()
         return CycleReport(dict(counts))

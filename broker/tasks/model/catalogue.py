@@ -82,7 +82,7 @@ _HONOURED = (
     _column("nucleus", "nucleus", text(52), "Nucleus that the output goes to [the task brokerage chooses]."),
     _column("site", "site", text(60), "Only these queues, between commas."),
     _column("coreCount", "corecount", whole(0, 1024), "Cores of a job [1]; 0: any number."),
-    _column("ramCount", "ramcount", whole(LEAST_RAM_MB, MOST_RAM_MB, unit="MB", hint=MEGABYTES), "Memory in MB; ramUnit."),
+    _column("ramCount", "ramcount", whole(LEAST_RAM_MB, MOST_RAM_MB, unit="MB", hint=MEGABYTES), "Memory in MB."),
     _column("ramUnit", "ramunit", choice("MB", "MBPerCore", "MBPerCoreFixed"), "Unit of ramCount [MB]."),
     _column("ramCountUnit", "ramunit", choice("MB", "MBPerCore", "MBPerCoreFixed"), "The same as ramUnit."),
     _column("baseRamCount", "baseramcount", whole(0, MOST_RAM_MB, unit="MB"), "Memory beside that of the cores."),
