@@ -95,6 +95,7 @@ class UnifiedTable:
     runs_analysis: Bools
     is_unified: Bools  # has pseudo-queues
     is_test: Bools  # "test" in the name, any case
+    cloudless_analysis: Bools  # has no cloud, and would run analysis alone
     n_pilots: Floats  # pilots seen in the last 3 h (sitedata getjob + updatejob); 0 without a row
     laststart_s: Floats  # last start of a job, NaN if never seen
     n_workers: Floats  # running + submitted batch workers of the last hour

@@ -111,6 +111,9 @@ def described(records: list[QueueRecord], site_of_queue: dict[str, str]) -> dict
         "runs_production": np.array([record.runs_production and bool(record.cloud) for record in records], np.bool_),
         "runs_analysis": np.array([record.runs_analysis and bool(record.cloud) for record in records], np.bool_),
         "is_unified": np.array([record.is_unified for record in records], dtype=np.bool_),
+        "cloudless_analysis": np.array(
+            [record.runs_analysis and not record.runs_production and not record.cloud for record in records], np.bool_
+        ),
         "is_test": np.array(["test" in record.name.lower() for record in records], dtype=np.bool_),
         "releases": tuple(record.releases for record in records),
     }

@@ -97,8 +97,8 @@ PANDA = [
     pytest.param(one, rule, id=f"{one.name}-panda-{rule.name}") for one in BROKERAGES for rule in as_panda_has_them(one)
 ]
 EVERY = [*SEED, *PANDA]
-#: Rules that the profile leaves nothing to reject.
-KEEPS_ALL = {"production_task-panda-status"}
+#: Rules that the profile leaves nothing to reject, and one that sees it in a grid, not in the tables.
+KEEPS_ALL = {"production_task-panda-status", "production_job-panda-output_scope"}
 ALONE = [case for case in EVERY if is_alone(case.values[1])]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
+from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.snapshot.snapshot import Snapshot
 from tests.snapshot.raw_grid import TYPES, at_site, build, endpoint, queue, ucore, uses
 
@@ -219,3 +220,23 @@ def test_a_record_is_one_document(recwarn: pytest.WarningsRecorder) -> None:
     snapshot = build(schedconfig_json=[{"panda_queue": "A", "data": document}])
     assert np.isnan(snapshot.queues.maxrss_mb).all()
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("columns", "cloudless"),
+    [
+        ({"type": "analysis", "cloud": ""}, True),
+        ({"type": "analysis", "cloud": "DE"}, False),
+        ({"type": "production", "cloud": ""}, False),
+        ({"type": "unified", "cloud": ""}, False),
+        ({"type": "analysis", "cloud": "", "catchall": "grandly_unified"}, False),
+    ],
+)
+def test_queues_of_analysis_alone_without_a_cloud(columns: dict[str, Any], cloudless: bool) -> None:
+    """They are on no map, unless the reading of the snapshot says so."""
+    grid = build(schedconfig_json=[queue("A", **columns)])
+    assert list(grid.unified.cloudless_analysis) == [cloudless]
+    reading = SnapshotReading().configured({"without_cloud": "analysis_on_map"})
+    with_cloud = bool(columns["cloud"])
+    assert list(grid.unified.runs_analysis) == [with_cloud]
+    assert list(reading.read(grid).unified.runs_analysis) == [with_cloud or cloudless]

@@ -42,6 +42,7 @@ from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
 from broker.rules.shared.filters.asked_site import AskedSite
 from broker.rules.shared.filters.direct_access import DirectAccess
 from broker.rules.shared.filters.draining import Draining
+from broker.rules.shared.filters.longest_time_known import LongestTimeKnown
 from broker.rules.shared.filters.max_core_count import MaxCoreCount
 from broker.rules.shared.filters.max_io_intensity import MaxIoIntensity
 from broker.rules.shared.filters.memory_max import MemoryMax
@@ -110,7 +111,7 @@ LOAD_WEIGHTS: tuple[LoadWeight, ...] = (AnalysisRunningQueued(),)
 CUTS: tuple[LoadCut, ...] = (BelowMinWeight(),)
 
 #: Rules that no shipped profile but ``panda`` has.
-OPTIONAL = (ClosedJobs(), IdleOverload(), NotWanted(), Overloaded())
+OPTIONAL = (ClosedJobs(), IdleOverload(), LongestTimeKnown(), NotWanted(), Overloaded())
 
 
 def chain() -> AnalysisChain:

@@ -34,11 +34,13 @@ from broker.rules.production_job.filters.not_full_chain import NotFullChain
 from broker.rules.production_job.filters.nucleus_endpoint import NucleusEndpoint
 from broker.rules.production_job.filters.nucleus_full import NucleusFull
 from broker.rules.production_job.filters.opportunistic import Opportunistic
+from broker.rules.production_job.filters.output_scope import OutputScope
 from broker.rules.production_job.filters.over_pledged import OverPledged
 from broker.rules.production_job.filters.pilots import Pilots
 from broker.rules.production_job.filters.read_lan_blacklist import ReadLanBlacklist
 from broker.rules.production_job.filters.read_wan_blacklist import ReadWanBlacklist
 from broker.rules.production_job.filters.regexpcmtconfig import Regexpcmtconfig
+from broker.rules.production_job.filters.resource_type_known import ResourceTypeKnown
 from broker.rules.production_job.filters.scout_walltime import ScoutWalltime
 from broker.rules.production_job.filters.scratch_disk import ScratchDisk
 from broker.rules.production_job.filters.software import Software
@@ -58,6 +60,7 @@ from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
 from broker.rules.shared.filters.asked_site import AskedSite
 from broker.rules.shared.filters.direct_access import DirectAccess
 from broker.rules.shared.filters.draining import Draining
+from broker.rules.shared.filters.longest_time_known import LongestTimeKnown
 from broker.rules.shared.filters.max_core_count import MaxCoreCount
 from broker.rules.shared.filters.max_io_intensity import MaxIoIntensity
 from broker.rules.shared.filters.memory_max import MemoryMax
@@ -147,7 +150,7 @@ CUTS: tuple[LoadCut, ...] = (
 
 
 #: Rules that the profile ``seed`` does not use, and others may add.
-OPTIONAL: tuple[Rule, ...] = (CapRt(), OneNucleusQueue())
+OPTIONAL: tuple[Rule, ...] = (CapRt(), LongestTimeKnown(), OneNucleusQueue(), OutputScope(), ResourceTypeKnown())
 
 
 def chain() -> QueueChain:

@@ -141,7 +141,8 @@ def _of_analysis_request(
 
 def _named_by(site: str | None, names: list[str], snapshot: Snapshot) -> Bools:
     """(U,): the queue of this name, if it is on the map: one without a cloud is not."""
-    on_map = np.array([bool(cloud) for cloud in snapshot.unified.cloud.tolist()], dtype=np.bool_)
+    with_cloud = np.array([bool(cloud) for cloud in snapshot.unified.cloud.tolist()], dtype=np.bool_)
+    on_map = with_cloud | snapshot.unified.runs_analysis
     return np.array([bool(site) and name == site for name in names], dtype=np.bool_) & on_map
 
 

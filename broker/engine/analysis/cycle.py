@@ -50,6 +50,7 @@ from broker.engine.job.data_facts import DataFacts, DataFactsLater, InputLimits
 from broker.engine.job.facts import CycleFacts, job_facts
 from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.engine.job.step_keys import STEP_KEYS as JOB_STEP_KEYS
+from broker.engine.job.veto import OF_ANY_QUEUE
 from broker.engine.shared.chain import QueueChain, same_part
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
 from broker.engine.shared.filter_cache import AlikeRules, FilterAnswer, KeptAnswers, KeptPass
@@ -103,7 +104,7 @@ class AnalysisCycle(LoadTrackingCycle):
         # the snapshot is read before anything is made of it
         snapshot = steps.snapshot_reading.read(snapshot)
         self._named: AnalysisCandidates = analysis_candidates(work.chunks, analysis_request, snapshot, steps.wishes)
-        self._at: AnalysisQueues = analysis_queues(snapshot)
+        self._at: AnalysisQueues = analysis_queues(snapshot, steps.locality.options.vp_scope)
         self._used = steps.candidate_number.used_queues(work.chunks.jeditaskid, snapshot)
         limits = InputLimits(self.own_tuning.number(MISSING_FILES), self.own_tuning.number(COMPLETENESS), np.inf)
         self._input: AnalysisData = gather_analysis_data(
@@ -116,7 +117,7 @@ class AnalysisCycle(LoadTrackingCycle):
         )
         self._suppressed = suppresses_check(work.chunks, snapshot.now_s, self.own_tuning)
         self._checked = steps.passes.checked(self._input.real, self._suppressed, self._input.remote_source)
-        self._requesters = requesters(work.chunks, analysis_request.task_class)
+        self._requesters = requesters(work.chunks, analysis_request.task_class, steps.throttles)
         self._users = ActiveUsers(snapshot, work.chunks, steps.user_figures)
         super().__init__(
             snapshot,
@@ -352,8 +353,9 @@ class AnalysisCycle(LoadTrackingCycle):
         throttle = self._throttles[row]
         if throttle is not None or self._input.lost[row]:
             return NO_COMPLETE_REPLICA if throttle is None else THROTTLED + throttle.condition
-        # vetoes are about software, for which the one queue that a task names is not asked
-        return "" if self._named.one_preassigned[row] else self._vetoes[row]
+        # most vetoes are about what the one queue that a task names is not asked
+        veto = self._vetoes[row]
+        return veto if not self._named.one_preassigned[row] or veto in OF_ANY_QUEUE else ""
 
     def outcome(self, row: int, reason: str) -> Outcome:
         """Throttled, or as in production."""

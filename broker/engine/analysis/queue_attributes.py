@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts
-from broker.engine.analysis.queue_relations import scope_in_use, vp_queues
+from broker.engine.analysis.queue_relations import VpScope, scope_in_use, vp_queues
 from broker.snapshot.snapshot import Snapshot
 
 
@@ -33,8 +33,8 @@ class AnalysisQueues:
     starts: Floats
 
 
-def analysis_queues(snapshot: Snapshot) -> AnalysisQueues:
-    """The figures of all unified queues."""
+def analysis_queues(snapshot: Snapshot, vp_scope: VpScope = "in_use") -> AnalysisQueues:
+    """The figures of all unified queues; ``vp_scope``: of the relations by which one reads from virtual placement."""
     storages, size = snapshot.storages, len(snapshot.unified)
     reading, writing = scope_in_use(snapshot, True), scope_in_use(snapshot, False)
     output = _default(snapshot, writing & snapshot.relations.default_write)
@@ -43,7 +43,7 @@ def analysis_queues(snapshot: Snapshot) -> AnalysisQueues:
     other = read_from != output
     grid = snapshot.analysis
     return AnalysisQueues(
-        is_vp=vp_queues(snapshot),
+        is_vp=vp_queues(snapshot, vp_scope),
         cloud=snapshot.unified.cloud,
         has_output=_some(snapshot, writing, np.ones(len(storages), dtype=np.bool_)),
         has_input=_some(snapshot, reading, np.ones(len(storages), dtype=np.bool_)),

@@ -5,12 +5,17 @@ Source: ATLAS Analysis Job Brokerage, input data locality.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from broker.domain.analysis import VP_ENDING
 from broker.domain.arrays import Bools, Ints
 from broker.domain.identity_cache import Kept
 from broker.snapshot.snapshot import Snapshot
+
+VpScope = Literal["in_use", "default"]
+"""By the relations of which scope a queue reads from virtual placement."""
 
 _of_analysis = Kept[Bools]()
 _in_use = Kept[Bools]()
@@ -60,14 +65,17 @@ def _by_storage(snapshot: Snapshot) -> tuple[Ints, Ints]:
     return relations.storage[reading], relations.unified[reading]
 
 
-def vp_queues(snapshot: Snapshot) -> Bools:
-    """(U,): queues that read from virtual placement."""
-    return _virtual.of((snapshot.relations, snapshot.storages, snapshot.unified), lambda: _vp_queues(snapshot))
+def vp_queues(snapshot: Snapshot, scope: VpScope) -> Bools:
+    """(U,): queues that read from virtual placement, through relations of the scope in use or of the default scope."""
+    key = (snapshot.relations, snapshot.storages, snapshot.unified, scope)
+    return _virtual.of(key, lambda: _vp_queues(snapshot, scope))
 
 
-def _vp_queues(snapshot: Snapshot) -> Bools:
+def _vp_queues(snapshot: Snapshot, scope: VpScope) -> Bools:
+    relations = snapshot.relations
     virtual = np.array([str(name).endswith(VP_ENDING) for name in snapshot.storages.name], dtype=np.bool_)
+    of_default = relations.is_input & relations.of_default_scope
+    rows = np.flatnonzero(of_default if scope == "default" else scope_in_use(snapshot, True))
     found = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    rows = np.flatnonzero(scope_in_use(snapshot, True))
-    found[snapshot.relations.unified[rows[virtual[snapshot.relations.storage[rows]]]]] = True
+    found[relations.unified[rows[virtual[relations.storage[rows]]]]] = True
     return found

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
+from broker.engine.analysis.queue_relations import VpScope
 from broker.engine.job.placement import Placement
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.evaluate import Evaluation
@@ -203,10 +204,12 @@ class ThrottlesOptions(Options):
     Attributes:
         share_usage: the usage of the share, the L1 share's as well with USE_L1_SHARE_USAGE; or the smaller always.
         quota: any line over the limit counts before one near it, or the first line of either kind.
+        panda_label: the caps and the evaluation of tasks of label ``panda`` are those of their user, or of nobody.
     """
 
     share_usage: Literal["by_key", "smaller"] = "by_key"
     quota: Literal["over_first", "in_order"] = "over_first"
+    panda_label: Literal["of_user", "of_nobody"] = "of_user"
 
 
 class Throttles(Step):
@@ -224,11 +227,14 @@ class LocalityOptions(Options):
         named: for a task that names its queue, it must be in the best list of queues; or any part there is enough.
         distributed: virtual placement is no place for distributed datasets, or for no dataset of such a chunk.
         twice: a queue with a complete and an incomplete replica that both count has the dataset once, or twice.
+        vp_scope: a queue reads from virtual placement by its relations of the scope in use (analysis where the queue
+            defines it), or by those of the default scope alone.
     """
 
     named: Literal["best_list", "any_part"] = "best_list"
     distributed: Literal["dataset", "chunk"] = "dataset"
     twice: bool = False
+    vp_scope: VpScope = "in_use"
 
 
 class Locality(Step):

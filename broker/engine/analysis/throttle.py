@@ -33,6 +33,8 @@ USAGE_LIMITS_PERCENT = {CLASS_C: 90.0, CLASS_B: 95.0}
 #: Part of the target that counts for a task of class A whose user has not been evaluated.
 UNKNOWN_USER_RATIO = 0.5
 NO_JOBS = OwnerJobs()
+#: Tasks of it keep no short name of their user in PanDA; jobs of nobody have the empty one.
+PANDA_LABEL, NOBODY = "panda", ""
 
 
 @dataclass(frozen=True)
@@ -61,26 +63,42 @@ class Throttle:
 
 @dataclass(frozen=True)
 class Requester:
-    """Fields of a chunk that the throttle reads; ``task_class`` is None if not evaluated, or too old."""
+    """Fields of a chunk that the throttle reads; ``task_class`` is None if not evaluated, or too old.
+
+    ``counted_as`` is the name under which jobs and evaluation of the user are found; None for that of the user.
+    """
 
     user: str
     group: str | None
     share: str | None
     merging: bool
     task_class: float | None
+    counted_as: str | None = None
+
+    @property
+    def owner(self) -> str:
+        """The user whose jobs and evaluation count."""
+        return self.user if self.counted_as is None else self.counted_as
 
 
-def requesters(chunks: WorkTable, task_class: Floats) -> list[Requester]:
+def requesters(
+    chunks: WorkTable,
+    task_class: Floats,
+    throttles: Throttles = Throttles(),  # noqa: B008 - immutable
+) -> list[Requester]:
     """The :class:`Requester` of each chunk."""
     columns = (chunks.username, chunks.workinggroup, chunks.gshare, chunks.merging, task_class)
+    of_nobody = (chunks.prodsourcelabel == PANDA_LABEL) & (throttles.options.panda_label == "of_nobody")
     known: dict[tuple[object, ...], Requester] = {}
     found = []
-    for user, group, share, merging, of_task in zip(*(column.tolist() for column in columns), strict=True):
+    rows = zip(*(column.tolist() for column in (*columns, of_nobody)), strict=True)
+    for user, group, share, merging, of_task, nobody in rows:
         # NaN equals nothing, not even itself
         evaluated = of_task if of_task == of_task else None
-        key = user, group, share, merging, evaluated
+        key = user, group, share, merging, evaluated, nobody
         if key not in known:
-            known[key] = Requester(user or "", group or None, share, merging, evaluated)
+            counted_as = NOBODY if nobody else None
+            known[key] = Requester(user or "", group or None, share, merging, evaluated, counted_as)
         found.append(known[key])
     return found
 
@@ -119,7 +137,7 @@ def throttle_of(
 def _by_caps(requester: Requester, grid: AnalysisGrid, tuning: Tuning) -> Throttle | None:
     of_group = bool(requester.group)
     owners: Mapping[str, OwnerJobs] = grid.of_group if of_group else grid.of_user
-    seen = owners.get(requester.group or requester.user, NO_JOBS)
+    seen = owners.get(requester.group or requester.owner, NO_JOBS)
     jobs, cores = (GROUP_JOBS, GROUP_CORES) if of_group else (USER_JOBS, USER_CORES)
     conditions = (
         ("running_jobs", seen.running_jobs, 1.0, jobs, "jobs"),
@@ -155,7 +173,7 @@ def _by_share(requester: Requester, grid: AnalysisGrid, tuning: Tuning, throttle
 def _limit_of_class_a(requester: Requester, grid: AnalysisGrid, tuning: Tuning) -> float | None:
     """Percent of the target; None without a limit: the user runs nothing at queues of class hi."""
     threshold = tuning.number(THRESHOLD_A)
-    feasible = grid.user_slots_left.get(requester.user)
+    feasible = grid.user_slots_left.get(requester.owner)
     ratio = UNKNOWN_USER_RATIO if feasible is None else 1.0 - feasible / threshold if threshold > 0 else 1.0
     return 100.0 / min(ratio, 1.0) if ratio > 0 else None
 

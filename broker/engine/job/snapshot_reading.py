@@ -10,7 +10,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, frozen, taken
 from broker.domain.grid import LinkMatrix, StorageTable
 from broker.domain.identity_cache import Kept
-from broker.domain.queues import QueueTable
+from broker.domain.queues import QueueTable, UnifiedTable
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
 
@@ -30,6 +30,8 @@ class SnapshotReadingOptions(Options):
         unified_parents: unified queues are rows of their own, which a list of pre-assigned queues can name.
         null_rss: a unified queue without ``maxrss`` or ``minrss`` is unlimited, or ends the expansion into
             pseudo-queues: it and the unified queues behind it, by name, are queues like any other.
+        without_cloud: a queue without a cloud is on no map; or only one that runs production is not, so that queues of
+            analysis alone are.
         throughput: the newest window that has a figure, or the week's, unless the day's and the hour's follow without a
             gap.
     """
@@ -38,6 +40,7 @@ class SnapshotReadingOptions(Options):
     minrss: Literal["scaled", "whole"] = "scaled"
     unified_parents: bool = False
     null_rss: Literal["unlimited", "ends_expansion"] = "unlimited"
+    without_cloud: Literal["on_no_map", "analysis_on_map"] = "on_no_map"
     throughput: Literal["newest", "week_first"] = "newest"
 
 
@@ -55,6 +58,8 @@ class SnapshotReading(Step):
             changes["storages"] = _not_off_or_test(snapshot.storages)
         if options.throughput != "newest":
             changes["links"] = _week_first(snapshot.links)
+        if options.without_cloud != "on_no_map":
+            changes["unified"] = _with_cloudless(snapshot.unified)
         queues = snapshot.queues
         if options.minrss == "whole":
             queues = _whole_minrss(queues, snapshot)
@@ -81,6 +86,11 @@ def _is_parent(queues: QueueTable) -> Bools:
 
 def _not_off_or_test(storages: StorageTable) -> StorageTable:
     return dataclasses.replace(storages, **{one: getattr(storages, f"open_{one}") for one in _ACTIVITIES})
+
+
+def _with_cloudless(unified: UnifiedTable) -> UnifiedTable:
+    on_map = unified.runs_analysis | unified.cloudless_analysis
+    return dataclasses.replace(unified, runs_analysis=frozen(np.asarray(on_map)))
 
 
 def _week_first(links: LinkMatrix) -> LinkMatrix:

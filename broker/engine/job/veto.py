@@ -24,11 +24,10 @@ Cause = Literal[
     "release_without_dash",
     "files_without_ramcount",
     "cpu_figures_missing",
-    "resource_type_unset",
     "share_of_resource_queue_unknown",
     "share_unknown",
-    "no_output_in_default_scope",
     "cache_without_version",
+    "core_count_unset",
 ]
 
 
@@ -41,6 +40,9 @@ class VetoOptions(Options):
 
     causes: tuple[Cause, ...] = ()
 
+
+OF_ANY_QUEUE: frozenset[Cause] = frozenset({"files_without_ramcount", "core_count_unset"})
+"""Causes by which users' chunks wait also where the task names its one queue: the others are not asked there."""
 
 _CORRECT_SHARE = "Operators correct the share of the task, or add it to the global shares."
 VETO_REASONS = (
@@ -63,12 +65,6 @@ VETO_REASONS = (
         cure="Give `cpuEfficiency` and `baseWalltime` with `cpuTime`, or leave out its unit.",
     ),
     Reason(
-        code="resource_type_unset",
-        title="the task has no resource type, and jobs of its work queue are counted by theirs",
-        who="ask",
-        cure="Operators set the resource type of the task.",
-    ),
-    Reason(
         code="share_of_resource_queue_unknown",
         title="the global share of the task, which is in a Resource work queue, does not exist",
         who="ask",
@@ -81,16 +77,16 @@ VETO_REASONS = (
         cure=_CORRECT_SHARE,
     ),
     Reason(
-        code="no_output_in_default_scope",
-        title="a candidate has storages, but none for output in the default scope",
-        who="ask",
-        cure="Operators add an endpoint for writing to the queue in CRIC.",
-    ),
-    Reason(
         code="cache_without_version",
         title="the software cache of the task has no dash, so that its version is unknown",
         who="you",
         cure="Name the cache as `NAME-VERSION` in `transHome` of the task.",
+    ),
+    Reason(
+        code="core_count_unset",
+        title="the task has no number of cores, so that its jobs cannot be estimated from its CPU time",
+        who="you",
+        cure="State `coreCount` of the task, 1 or more.",
     ),
 )
 
@@ -147,16 +143,15 @@ def _cache_without_version(chunks: WorkTable, initial: Bools, snapshot: Snapshot
     return np.array([cache is not None and "-" not in cache for cache in caches], dtype=np.bool_)
 
 
+def _core_count_unset(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    # users' jobs are estimated for the weight by dividing the CPU time of their events by the cores of the task
+    by_events = is_hs06(chunks.cputimeunit) & ~np.isnan(chunks.cputime)
+    return np.asarray(by_events & (np.nan_to_num(chunks.corecount) == 0))
+
+
 def _files_without_ramcount(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
     asks = np.where(chunks.merging, chunks.mergeramcount, chunks.task_ramcount)
     return np.asarray(np.isnan(chunks.ramcount) & (np.nan_to_num(asks) != 0))
-
-
-def _resource_type_unset(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
-    # the names of types are joined into a text wherever jobs of the work queue were counted at a queue
-    unset = np.array([kind is None for kind in chunks.resource_type], dtype=np.bool_)
-    counted = np.asarray((snapshot.jobs.by_accounting_key.sum(axis=2) > 0).any(axis=1))[snapshot.queues.unified]
-    return np.asarray(unset & (initial & counted[None, :]).any(axis=1))
 
 
 def _cpu_figures_missing(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
@@ -182,22 +177,12 @@ def _share_unknown(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Boo
     return np.asarray(~_is_special(chunks, snapshot) & ~_has_share(chunks, snapshot))
 
 
-def _no_output_in_default_scope(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
-    relations = snapshot.relations
-    has_any, has_output = np.zeros(len(snapshot.unified), np.bool_), np.zeros(len(snapshot.unified), np.bool_)
-    has_any[relations.unified] = True
-    has_output[relations.unified[relations.is_output & relations.of_default_scope]] = True
-    # every candidate that comes so far is asked; one that a rule before has rejected is not
-    return np.asarray((initial & (has_any & ~has_output)[snapshot.queues.unified][None, :]).any(axis=1))
-
-
 _CASES = {
     "release_without_dash": _release_without_dash,
     "files_without_ramcount": _files_without_ramcount,
     "cpu_figures_missing": _cpu_figures_missing,
-    "resource_type_unset": _resource_type_unset,
     "share_of_resource_queue_unknown": _share_of_resource_queue_unknown,
     "share_unknown": _share_unknown,
-    "no_output_in_default_scope": _no_output_in_default_scope,
     "cache_without_version": _cache_without_version,
+    "core_count_unset": _core_count_unset,
 }

@@ -90,17 +90,20 @@ def ask_jobs(
     asked = _Asked(grid, hint, task, wanted, filters, tuning, steps)
     feasible, reason = asked.answers()
     fault = asked.fault
+    vetoes = steps.veto.reasons(hint.chunks, wanted[task][:, nucleus], grid.snapshot)
+    names = [veto or INPUT_FAULTS[at] for veto, at in zip(vetoes, fault.tolist(), strict=True)]
+    fault = np.array([bool(name) for name in names], dtype=np.int64)
     feasible[fault > 0] = False
     able = _able_queues(feasible, task, nucleus, wanted.shape)
     lost = np.bincount(task, weights=fault > 0, minlength=len(able)) == np.bincount(task, minlength=len(able))
-    of_task = np.zeros(len(able), dtype=np.int64)
-    of_task[task[::-1]] = fault[::-1]
+    of_task = texts([""] * len(able))
+    of_task[task[::-1]] = names[::-1]
     codes = _codes(reason, task, nucleus, reason_codes(filters), able.shape) if with_codes else texts([None])[:, None]
     return DryRun(
         able,
         np.bincount(nucleus, minlength=wanted.shape[1]).astype(np.float64),
         lost,
-        np.where(lost, np.array(INPUT_FAULTS, dtype=np.object_)[of_task], ""),
+        np.where(lost, of_task, ""),
         codes,
         tuple(asked.rule_faults),
     )

@@ -115,3 +115,22 @@ def test_classes_and_starts_are_unknown_without_figures() -> None:
     grid = AnalysisGrid(site_class=np.arange(5.0), starts=np.arange(5.0) * 2)
     known = analysis_queues(reading_grid(grid))
     assert (known.site_class.tolist(), known.starts.tolist()) == ([0, 1, 2, 3, 4], [0, 2, 4, 6, 8])
+
+
+@pytest.mark.parametrize(
+    ("scope", "by_scope_in_use", "by_default_scope"), [("analysis", True, False), ("default", False, True)]
+)
+def test_virtual_placement_by_the_relations_of_a_scope(
+    scope: str, by_scope_in_use: bool, by_default_scope: bool
+) -> None:
+    """A reads in the scope of analysis, which is that in use, and in the default scope."""
+    grid = reading_grid(
+        ddm_endpoint=[endpoint("DISK_A", "S"), endpoint("S_VP_DISK", "S")],
+        panda_ddm_relation=[
+            uses("A", "DISK_A", scope="analysis"),
+            uses("A", "DISK_A"),
+            uses("A", "S_VP_DISK", scope=scope, roles="read_lan"),
+        ],
+    )
+    assert bool(of_a(analysis_queues(grid).is_vp)) is by_scope_in_use
+    assert bool(of_a(analysis_queues(grid, "default").is_vp)) is by_default_scope

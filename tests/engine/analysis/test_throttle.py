@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, CLASS_S, AnalysisGrid, OwnerJobs, QuotaLine
-from broker.engine.analysis.throttle import KEYS, Requester, Throttle, by_quota, throttle_of
+from broker.engine.analysis.steps import Throttles
+from broker.engine.analysis.throttle import KEYS, Requester, Throttle, by_quota, requesters, throttle_of
 from broker.gdpconfig import Tuning
+from tests.engine.small_work import chunk_table
 
 CAPS = {
     "CAP_RUNNING_USER_JOBS": 100,
@@ -128,3 +131,15 @@ def test_a_note_is_read_back() -> None:
     throttle = Throttle("running_jobs", 12001.0, 10000.0, "jobs", "CAP_RUNNING_USER_JOBS")
     assert Throttle.read(throttle.note) == throttle
     assert Throttle.read("source_stale:jobs") is None
+
+
+@pytest.mark.parametrize(
+    ("label", "reading", "owner"),
+    [("user", "of_nobody", ODD), ("panda", "of_user", ODD), ("panda", "of_nobody", ""), (None, "of_nobody", ODD)],
+)
+def test_whose_jobs_count_for_tasks_of_label_panda(label: str | None, reading: str, owner: str) -> None:
+    chunks = chunk_table(1, prodsourcelabel=[label], username=[ODD])
+    (one,) = requesters(chunks, np.array([np.nan]), Throttles().configured({"panda_label": reading}))
+    assert (one.user, one.owner) == (ODD, owner)
+    condition = "running_jobs" if owner == ODD else None
+    assert asked(AnalysisGrid(of_user={ODD: OwnerJobs(running_jobs=101)}), one) == condition

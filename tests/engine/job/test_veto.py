@@ -10,7 +10,7 @@ import pytest
 from broker.engine.job.veto import Veto
 from broker.snapshot.sources.global_share_names import GLOBAL_SHARES
 from tests.engine.small_work import chunk_table
-from tests.snapshot.raw_grid import build, endpoint, queue, uses
+from tests.snapshot.raw_grid import build, queue
 
 RESOURCE = {"queue_id": 55, "queue_name": "hpc", "status": "active", "queue_function": "Resource"}
 GRID = build(schedconfig_json=[queue("A")], jedi_work_queue=[RESOURCE])
@@ -36,19 +36,6 @@ def test_shares_that_nobody_knows(causes: list[str], vetoed: list[int]) -> None:
     assert not any(step.reasons(CHUNKS, initial, GRID))
 
 
-def test_a_candidate_without_output_in_the_default_scope() -> None:
-    """B writes in the scope of analysis only; C has no relation at all, and no fault."""
-    grid = build(
-        schedconfig_json=[queue(name) for name in "ABC"],
-        ddm_endpoint=[endpoint("DISK", "SITE")],
-        panda_ddm_relation=[uses("A", "DISK"), uses("B", "DISK", scope="analysis")],
-    )
-    step = Veto().configured({"causes": ["no_output_in_default_scope"]})
-    initial = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=np.bool_)
-    assert list(grid.queues.name) == ["A", "B", "C"]
-    assert np.flatnonzero(step.reasons(chunk_table(4), initial, grid)).tolist() == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("transhome", "vetoed"),
     [
@@ -61,3 +48,18 @@ def test_a_cache_of_a_user_without_a_version(transhome: str | None, vetoed: bool
     step = Veto().configured({"causes": ["cache_without_version"]})
     found = step.reasons(chunk_table(1, transhome=[transhome]), np.ones((1, 1), dtype=np.bool_), GRID)
     assert found == ["cache_without_version" if vetoed else ""]
+
+
+@pytest.mark.parametrize(
+    ("cores", "unit", "cputime", "vetoed"),
+    [
+        (None, "HS06sPerEvent", 10.0, True), (0.0, "mHS06sPerEvent", 10.0, True), (1.0, "HS06sPerEvent", 10.0, False),
+        (0.0, "HS06sPerEvent", None, False), (0.0, None, 10.0, False),
+    ],
+)  # fmt: skip
+def test_cpu_time_without_a_number_of_cores(
+    cores: float | None, unit: str | None, cputime: float | None, vetoed: bool
+) -> None:
+    step = Veto().configured({"causes": ["core_count_unset"]})
+    chunks = chunk_table(1, corecount=[cores], cputimeunit=[unit], cputime=[cputime])
+    assert step.reasons(chunks, np.ones((1, 1), dtype=np.bool_), GRID) == ["core_count_unset" if vetoed else ""]

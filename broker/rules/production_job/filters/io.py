@@ -23,9 +23,15 @@ MB = 1024.0**2
 
 
 class IoOptions(Options):
-    """Whether as much as the cut-offs may be missing, in bytes; or also exactly as much, in whole MB."""
+    """What may be missing, and for whom.
+
+    Attributes:
+        limit: less than the cut-offs, in bytes; or also exactly as much, in whole MB.
+        cloned: event service with job cloning is exempt like any other, or asked like other tasks.
+    """
 
     limit: Literal["below", "up_to_whole_mb"] = "below"
+    cloned: Literal["exempt", "asked"] = "exempt"
 
 
 class Io(GroupFilter[JobPairs]):
@@ -55,7 +61,9 @@ class Io(GroupFilter[JobPairs]):
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks with input and a high IO intensity."""
         intense = (pairs.chunks.iointensity > pairs.tuning.number(INTENSITY_CUTOFF)) & (pairs.facts.total_bytes > 0)
-        exempt = pairs.chunks.merging | is_event_service(pairs.chunks.eventservice)
+        every = self.options.cloned == "exempt"
+        served = is_event_service(pairs.chunks.eventservice) if every else pairs.facts.event_service
+        exempt = pairs.chunks.merging | served
         return np.asarray(intense & ~exempt & not_single(pairs.facts))
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:

@@ -123,3 +123,14 @@ def test_the_observation_shows_what_is_too_much(there: float, files: float, key:
     facts = make_facts(total_bytes=TOTAL, total_files=1000.0, available_bytes=there, available_files=files)
     seen = rule.observe(JobPairs(make_tasks(iointensity=201.0), make_queues(), facts, tuning_for(rule)))
     assert (seen.key, seen.value, holds(seen)) == (key, value, False)
+
+
+@pytest.mark.parametrize(
+    ("cloned", "event_service", "kept"), [("exempt", False, True), ("asked", False, False), ("asked", True, True)]
+)
+def test_job_cloning_is_exempt_or_asked(cloned: str, event_service: bool, kept: bool) -> None:
+    """``event_service`` of the facts is that without cloning."""
+    rule = Io().configured({"cloned": cloned})
+    facts = make_facts(total_bytes=TOTAL, event_service=event_service)
+    tasks = make_tasks(iointensity=201.0, eventservice=2.0)
+    assert bool(rule.applies(JobPairs(tasks, make_queues(), facts, tuning_for(rule))).item()) is not kept
