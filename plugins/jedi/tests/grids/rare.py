@@ -132,6 +132,9 @@ def _production(grid: Grid, row: Row) -> None:
         row["eventservice"], row["splitrule"] = 1, row["splitrule"] + grid.pick(",ES=50", ",ES=50,EC=2,XJ=3", ",SE=1")
     if grid.chance(0.12):
         row["usejumbo"], row["splitrule"] = grid.pick("W", "R", "P", "L", "D"), row["splitrule"] + ",NJ=3"
+        for dataset in grid.tables["jedi_datasets"]:
+            if dataset["jeditaskid"] == row["jeditaskid"]:
+                dataset["nfileswaiting"] = 0
         if grid.chance(0.7):
             _events(grid, row["jeditaskid"], grid.pick(5, 30))
     if grid.chance(0.08):

@@ -87,13 +87,14 @@ def decide_jobs(buffer: Any, ddm: Any, *, analysis: bool) -> list[Decided]:
     from pandajedi.jedibrokerage.AtlasProdJobBroker import AtlasProdJobBroker
 
     analysis_module.random = FixedDraw
-    # kept for the life of a process: those of the grid before
-    utilities.CACHE_SiteToRunRateStats.clear()
-    utilities.CACHE_UsersJobsStats.clear()
     wanted = _fixed(AtlasAnalJobBroker if analysis else AtlasProdJobBroker)
     found = []
     for _, dict_of_task in _tasks(buffer, analysis=analysis):
         common: dict[str, Any] = {}
+        # kept for a minute in a process, whatever the label: what the task before asked for is left to chance
+        utilities.CACHE_SiteToRunRateStats.clear()
+        utilities.CACHE_UsersJobsStats.clear()
+        buffer.querySQL("DELETE FROM doma_panda.cache RETURNING main_key", {})
         for task_spec, cloud, chunk in dict_of_task:
             found.append(_decide(wanted, buffer, ddm, (task_spec, cloud, chunk), common))
     return found

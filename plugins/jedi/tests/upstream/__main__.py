@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 from collections import Counter
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from upstream.run import KINDS, Counted, count, kinds_of
@@ -22,7 +23,9 @@ def main() -> None:
     given = parser.parse_args()
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    found = {kind: count(given.profile, seeds, kind, told=_tell) for kind in given.kind or kinds_of(given.profile)}
+    with redirect_stdout(sys.stderr):  # PanDA prints
+        kinds = given.kind or kinds_of(given.profile)
+        found = {kind: count(given.profile, seeds, kind, told=_tell) for kind in kinds}
     for kind, counted in found.items():
         _report(kind, counted)
     if given.json is not None:
