@@ -65,7 +65,7 @@ def _by_storage(snapshot: Snapshot) -> tuple[Ints, Ints]:
     return relations.storage[reading], relations.unified[reading]
 
 
-def vp_queues(snapshot: Snapshot, scope: VpScope) -> Bools:
+def vp_queues(snapshot: Snapshot, scope: VpScope = "in_use") -> Bools:
     """(U,): queues that read from virtual placement, through relations of the scope in use or of the default scope."""
     key = (snapshot.relations, snapshot.storages, snapshot.unified, scope)
     return _virtual.of(key, lambda: _vp_queues(snapshot, scope))
