@@ -27,9 +27,9 @@ from broker.api.local_bearer import LocalBearer
 from broker.api.local_token import LocalToken
 from broker.api.packing import Packing
 from broker.api.rates import RateLimiter
-from broker.api.routers.registry import ROUTERS
 from broker.api.state import ApiState, Identify
 from broker.api.upkeep import upkeep
+from broker.feature import routes
 from broker.service.routes.metrics import BrokerMetrics
 from broker.store.connection.database import Database
 
@@ -100,7 +100,7 @@ def create_app(
     metrics = BrokerMetrics(database, configuration.metrics.queues, steady_s)
     state.kept[METRICS] = metrics
     app.state.running, app.state.refused = [], parts.refused or refusal
-    for module in ROUTERS:
+    for module in routes():
         app.router.routes.extend(importlib.import_module(module).router.routes)
     for router in parts.routers:
         app.router.routes.extend(router.routes)

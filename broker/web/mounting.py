@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from broker.api.app import Parts
 from broker.api.configuration import ApiConfiguration
+from broker.feature import pages
 from broker.web.login_codes import LoginCodes
 from broker.web.page_route import no_page
-from broker.web.routes.registry import ROUTERS
 from broker.web.sessions import SessionCookie, Sessions
 
 
@@ -22,7 +22,7 @@ def page_parts(configuration: ApiConfiguration, token: str | None, steady_s: Cal
         steady_s: a clock that never goes back.
     """
     sessions, codes = Sessions(steady_s, configuration.web.session_s), LoginCodes(steady_s)
-    routers = tuple(importlib.import_module(module).router for module in ROUTERS)
+    routers = tuple(importlib.import_module(module).router for module in pages())
     login = importlib.import_module("broker.web.routes.login").login_router(sessions, token, codes, configuration)
     return Parts(
         local_token=token,

@@ -13,6 +13,7 @@ from tests.docs.source_tree import ROOT, files, imported_modules, shown, syntax_
 # Small modules without imports of ours beyond each other: everybody but the domain may use them.
 BASE = {
     "broker.errors",
+    "broker.feature",
     "broker.installed",
     "broker.json_depth",
     "broker.redaction",

@@ -1,0 +1,36 @@
+"""Registers the feature ``decisions``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="decisions",
+    order=20,
+    commands=(
+        Command(
+            "explain",
+            "broker.decisions.commands.explain:explain",
+            "The last decision about a task, with reasons and weights.",
+            place=170,
+        ),
+        Command(
+            "why-not", "broker.decisions.commands.explain:why_not", "Why a queue was not chosen for a task.", place=180
+        ),
+        Command(
+            "replay",
+            "broker.decisions.commands.replay:replay",
+            "Decide again what was decided, and compare to the byte.",
+            place=220,
+        ),
+        Command("rules", "broker.decisions.commands.rules:rules", "The ordered rules of a brokerage.", place=280),
+    ),
+    routes=(
+        "broker.decisions.routes.tasks",
+        "broker.decisions.routes.brokerage",
+    ),
+    pages=(
+        "broker.decisions.pages.tasks",
+        "broker.decisions.pages.rules",
+    ),
+)

@@ -1,0 +1,107 @@
+"""A feature as it registers itself: its agents, commands, routes and pages, as the names of modules.
+
+Installed distributions name their features by entry points of the group ``broker.features``, each a
+:class:`Feature` in a module that imports nothing but this one. What a feature names is imported when it is asked for.
+See docs/how-to/add-a-command.md, add-an-agent.md and add-an-answer.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from broker.errors import BrokerError
+from broker.installed import entry_points
+
+GROUP = "broker.features"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of ``broker``.
+
+    Attributes:
+        name: what is typed.
+        target: ``module:attribute`` of a function (one command) or a ``typer.Typer`` (a group).
+        help: one line for the list of commands.
+        place: where it stands in that list, smallest first; commands of one place follow by name.
+        watched: what lists things and changes nothing, so that it has ``--watch``: the command's name, or
+            ``GROUP COMMAND`` of a group.
+    """
+
+    name: str
+    target: str
+    help: str
+    place: int = 1000
+    watched: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What one feature brings.
+
+    Attributes:
+        name: the folder below ``broker/``, or what another distribution calls it.
+        order: features are asked in this order, smallest first; it orders routes, pages and agents.
+        agents: ``module:class`` by the agent's name in ``config/agents.yaml``.
+        commands: its commands.
+        routes: modules of the HTTP API; each has ``router``.
+        pages: modules of the page; each has ``router``.
+    """
+
+    name: str
+    order: int = 1000
+    agents: Mapping[str, str] = field(default_factory=dict)
+    commands: tuple[Command, ...] = ()
+    routes: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    """The features of all installed distributions, in their order.
+
+    Raises:
+        BrokerError: an entry point is no feature, or two features bring an agent or a command of the same name.
+    """
+    found: list[Feature] = []
+    for point in entry_points(group=GROUP):
+        feature = point.load()
+        if not isinstance(feature, Feature):
+            raise BrokerError(f"{point.value} is no Feature", f"entry point {point.name} of {GROUP}", "correct it")
+        found.append(feature)
+    found.sort(key=lambda feature: (feature.order, feature.name))
+    _refuse_twice("command", [(command.name, feature.name) for feature in found for command in feature.commands])
+    _refuse_twice("agent", [(agent, feature.name) for feature in found for agent in feature.agents])
+    return tuple(found)
+
+
+def _refuse_twice(what: str, names: list[tuple[str, str]]) -> None:
+    owners: dict[str, str] = {}
+    for name, feature in names:
+        if name in owners:
+            where = f"features {owners[name]} and {feature}"
+            raise BrokerError(f"two features bring the {what} {name}", where, "remove one of the distributions")
+        owners[name] = feature
+
+
+def commands() -> tuple[Command, ...]:
+    """All commands as they are listed."""
+    found = [command for feature in features() for command in feature.commands]
+    return tuple(sorted(found, key=lambda command: (command.place, command.name)))
+
+
+def agent_classes() -> dict[str, str]:
+    """``module:class`` of all agents that are no brokerages, by name."""
+    return {name: target for feature in features() for name, target in feature.agents.items()}
+
+
+def routes() -> tuple[str, ...]:
+    """The modules of the HTTP API, in the order of its description."""
+    return tuple(module for feature in features() for module in feature.routes)
+
+
+def pages() -> tuple[str, ...]:
+    """The modules of the page."""
+    return tuple(module for feature in features() for module in feature.pages)

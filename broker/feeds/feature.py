@@ -1,0 +1,34 @@
+"""Registers the feature ``feeds``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="feeds",
+    order=80,
+    agents={
+        "cric": "agents.feeds.cric:CricAgent",
+        "rucio_space": "agents.feeds.rucio_space:RucioSpaceAgent",
+        "rucio_replicas": "agents.feeds.rucio_replicas:RucioReplicasAgent",
+        "rucio_quota": "agents.feeds.rucio_quota:RucioQuotaAgent",
+        "network": "agents.feeds.network:NetworkAgent",
+    },
+    commands=(
+        Command(
+            "import",
+            "broker.feeds.commands.imports:app",
+            "Import facts of the grid by hand: CRIC, Rucio, network, workers; their log.",
+            place=400,
+            watched=("import log",),
+        ),
+        Command(
+            "queue",
+            "broker.feeds.commands.queue:app",
+            "What a queue gets and why not more, its history, and fields held.",
+            place=410,
+            watched=("queue history", "queue show"),
+        ),
+    ),
+    routes=("broker.feeds.routes.sources",),
+)

@@ -1,0 +1,66 @@
+"""Registers the feature ``grid``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="grid",
+    order=40,
+    agents={
+        "site_class": "agents.classes.site_class:SiteClassAgent",
+        "task_class": "agents.classes.task_class:TaskClassAgent",
+        "share_usage": "agents.classes.share_usage:ShareUsageAgent",
+        "gpu_summary": "agents.grid.worker_nodes:GpuSummaryAgent",
+        "worker_nodes": "agents.grid.worker_nodes:WorkerNodesAgent",
+    },
+    commands=(
+        Command(
+            "queues",
+            "broker.grid.commands.queues:queues",
+            "All queues: what they got, and what rejected them.",
+            place=120,
+            watched=("queues",),
+        ),
+        Command(
+            "nucleus",
+            "broker.grid.commands.nucleus:nucleus",
+            "What a nucleus collects, or all of them.",
+            place=130,
+            watched=("nucleus",),
+        ),
+        Command(
+            "links",
+            "broker.grid.commands.links:links",
+            "Links to nuclei, with the files queued on them.",
+            place=140,
+            watched=("links",),
+        ),
+        Command(
+            "shares",
+            "broker.grid.commands.shares:shares",
+            "Global shares: target, running, waiting.",
+            place=150,
+            watched=("shares",),
+        ),
+        Command(
+            "snapshot",
+            "broker.grid.commands.snapshot:app",
+            "What is kept of the grid: list, show, export to a file, import.",
+            place=230,
+            watched=("snapshot list",),
+        ),
+        Command(
+            "classes",
+            "broker.grid.commands.classes:classes",
+            "Classes of queues, users and tasks; usage of shares; their age.",
+            place=270,
+            watched=("classes",),
+        ),
+    ),
+    routes=("broker.grid.routes.grid",),
+    pages=(
+        "broker.grid.pages.queues",
+        "broker.grid.pages.grid",
+    ),
+)

@@ -1,0 +1,44 @@
+"""Registers the feature ``history``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="history",
+    order=50,
+    commands=(
+        Command(
+            "tasks",
+            "broker.history.commands.tasks:tasks",
+            "The tasks, those that wait first, with why.",
+            place=100,
+            watched=("tasks",),
+        ),
+        Command(
+            "reasons",
+            "broker.history.commands.reasons:reasons",
+            "What waits, by reason, most frequent first.",
+            place=110,
+            watched=("reasons",),
+        ),
+        Command(
+            "user",
+            "broker.history.commands.user:user",
+            "A user's tasks, throttles and quota.",
+            place=160,
+            watched=("user",),
+        ),
+        Command(
+            "history",
+            "broker.history.commands.history:history",
+            "What happened to one task, and what changed beside it.",
+            place=190,
+            watched=("history",),
+        ),
+        Command(
+            "story", "broker.history.commands.history:history", "The same as history.", place=200, watched=("story",)
+        ),
+    ),
+    pages=("broker.history.pages.work",),
+)

@@ -1,0 +1,71 @@
+"""Registers the feature ``service``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="service",
+    order=10,
+    agents={
+        "cleanup": "agents.upkeep.cleanup:CleanupAgent",
+    },
+    commands=(
+        Command(
+            "serve",
+            "broker.service.commands.serve:serve",
+            "Run all agents on their schedules, until stopped.",
+            place=20,
+        ),
+        Command("api", "broker.service.commands.api:api", "Serve the HTTP API in a process of its own.", place=30),
+        Command("run", "broker.service.commands.run:run", "Run one cycle of one agent.", place=40),
+        Command(
+            "agents",
+            "broker.service.commands.agents:agents",
+            "What runs, when, the last outcome, and who holds the lease.",
+            place=50,
+            watched=("agents",),
+        ),
+        Command(
+            "doctor",
+            "broker.service.commands.doctor:doctor",
+            "Rights, missing columns, ages, clocks, and who does the same work.",
+            place=60,
+            watched=("doctor",),
+        ),
+        Command(
+            "pause",
+            "broker.service.commands.pause:pause",
+            "Let an agent, or all, start no cycle until some time.",
+            place=70,
+        ),
+        Command("resume", "broker.service.commands.pause:resume", "End a pause.", place=80),
+        Command(
+            "alarms",
+            "broker.service.commands.alarms:alarms",
+            "What is stale, overdue, refused, starving, flapping or failing.",
+            place=90,
+            watched=("alarms",),
+        ),
+        Command(
+            "completion",
+            "broker.cli.completion:completion",
+            "Print the completion script for bash, zsh or fish.",
+            place=420,
+        ),
+        Command(
+            "db", "broker.service.commands.db:app", "Install, upgrade, load, dump and reach the database.", place=430
+        ),
+    ),
+    routes=(
+        "broker.service.routes.health",
+        "broker.service.routes.who",
+        "broker.service.routes.service",
+        "broker.service.routes.events",
+    ),
+    pages=(
+        "broker.web.routes.static_files",
+        "broker.service.pages.overview",
+        "broker.service.pages.plots",
+    ),
+)

@@ -1,0 +1,26 @@
+"""Registers the feature ``simulation``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="simulation",
+    order=110,
+    commands=(
+        Command(
+            "demo",
+            "broker.simulation.commands.demo:demo",
+            "Broker a whole example grid, from start to finish.",
+            place=10,
+        ),
+        Command(
+            "simulate",
+            "broker.simulation.commands.simulate:simulate",
+            "Policies compared on a simulated grid, over seeds.",
+            place=310,
+        ),
+    ),
+    routes=("broker.simulation.routes.simulations",),
+    pages=("broker.simulation.pages.simulations",),
+)

@@ -1,0 +1,16 @@
+"""Registers the feature ``tasks``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="tasks",
+    order=30,
+    agents={"task_input": "agents.tasks.task_input:TaskInputAgent"},
+    commands=(
+        Command("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind.", place=380),
+        Command("task", "broker.tasks.commands.task:app", "Tasks: submit them from task parameters.", place=390),
+    ),
+    routes=("broker.tasks.routes.tasks",),
+)
