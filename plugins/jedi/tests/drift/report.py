@@ -70,25 +70,25 @@ def _key(one: Measured) -> tuple[Any, ...]:
 
 def _changes(before: Measured, after: Measured) -> Iterator[str]:
     yield from ("## Changed decisions by rule", "")
-    yield from ("To look at one, in plugins/jedi/tests, with the Python of either environment:", "")
-    told = False
-    for kind, now in after["kinds"].items():
-        then = before["kinds"][kind]
-        for error, of in ((then["error"], before["version"]), (now["error"], after["version"])):
-            if error:
-                told = True
-                yield f"- {kind} could not be run with {of}: {error}"
-        if now["error"] or then["error"]:
-            continue
-        found = changed(then, now)
-        causes = Counter((cause, how) for one, how in found for cause in one["causes"])
-        for (cause, how), number in causes.most_common():
-            told = True
-            example = next(one for one, its in found if its == how and cause in one["causes"])
-            look = f"python -m upstream {now['profile']} {example['seed']} --kind {kind}"
-            yield f"- {kind}, {cause}: {number} {_WORDS[how]} (task {example['task']}: `{look}`)"
-    yield from () if told else ("None.",)
-    yield ""
+    told = [line for kind in after["kinds"] for line in _of_kind(kind, before, after)]
+    if told:
+        yield from ("To look at one, in plugins/jedi/tests, with the Python of either environment:", "", *told, "")
+    else:
+        yield from ("None.", "")
+
+
+def _of_kind(kind: str, before: Measured, after: Measured) -> Iterator[str]:
+    """What is said of one brokerage."""
+    failed = [(one["kinds"][kind]["error"], one["version"]) for one in (before, after) if one["kinds"][kind]["error"]]
+    if failed:
+        yield from (f"- {kind} could not be run with {of}: {error}" for error, of in failed)
+        return
+    found = changed(before["kinds"][kind], after["kinds"][kind])
+    causes = Counter((cause, how) for one, how in found for cause in one["causes"])
+    for (cause, how), number in causes.most_common():
+        example = next(one for one, its in found if its == how and cause in one["causes"])
+        look = f"python -m upstream {after['kinds'][kind]['profile']} {example['seed']} --kind {kind}"
+        yield f"- {kind}, {cause}: {number} {_WORDS[how]} (task {example['task']}: `{look}`)"
 
 
 _WORDS = {
