@@ -112,7 +112,8 @@ class _Feeding:
         taken = chains.names_taken(self._connection, self._names, feed)
         left = None if feed.most_files is None else feed.most_files - feed.files
         skipped = 0 if feed.files else feed.skipped
-        limits = Limits(skipped, left, feed.most_events, feed.events_a_file, taken)
+        events = None if feed.most_events is None else feed.most_events - feed.events
+        limits = Limits(skipped, left, events, feed.events_a_file, taken)
         state = "closed" if is_closed else "mutable"
         chosen = selected(files, feed.plan, limits)
         added = add_files(self._connection, self._names, feed.terms, chosen, self._now, state=state)

@@ -180,10 +180,10 @@ def test_nothing_is_half_submitted(database: Database, broker: Command, tmp_path
 
 
 def test_the_same_submission_twice_is_one_task(database: Database, broker: Command, tmp_path: Path) -> None:
-    task = written(tmp_path, parameters())
-    first = broker("task", "submit", task, "--count", "4", "--request", "r1", "--json").document
-    again = broker("task", "submit", task, "--count", "4", "--request", "r1", "--json").document
+    task = written(tmp_path, parameters({**INPUT, "files": files(7)}, nFilesPerJob=2))
+    first = broker("task", "submit", task, "--request", "r1", "--json").document
+    again = broker("task", "submit", task, "--request", "r1", "--json").document
     assert (again["jeditaskid"], again["jobs"], again["notes"]) == (first["jeditaskid"], 4, ["it was submitted before"])
-    other = broker("task", "submit", task, "--count", "5", "--request", "r1")
+    other = broker("task", "submit", task, "--nucleus", "OTHER", "--request", "r1")
     assert other.status == 3 and f"task {first['jeditaskid']}" in other.err
     assert len(rows(database, "SELECT FROM doma_panda.jedi_tasks")) == 1

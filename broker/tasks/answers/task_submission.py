@@ -25,7 +25,7 @@ from broker.tasks.model.task import PSEUDO_MASTER, InputFile, InputPlan, Refined
 from broker.tasks.statements import chains, client_requests
 from broker.tasks.statements.client_requests import ClientRequest
 from broker.tasks.statements.contents import FileTerms, add_files
-from broker.tasks.statements.parents import find_parent, find_task_state
+from broker.tasks.statements.parents import files_to_count, find_parent, find_task_state
 from broker.tasks.statements.refined_tasks import DatasetRow, insert_inputs, insert_outputs, insert_task
 from broker.tasks.statements.task_rows import Submitted
 from broker.work.datasets import scope_and_name
@@ -128,7 +128,11 @@ class _Maker:
 
     def _again(self, task_id: int) -> Submitted:
         state = find_task_state(self._connection, self._names, task_id)
-        return Submitted(task_id, state.name, state.status, (), 0, ("it was submitted before",), job_count=state.files)
+        counts: dict[int, JobCount] = {}
+        for dataset, file in files_to_count(self._connection, self._names, task_id):
+            counts.setdefault(dataset, JobCount(state.split_rule)).add(file)
+        jobs = sum(one.jobs for one in counts.values())
+        return Submitted(task_id, state.name, state.status, (), 0, ("it was submitted before",), job_count=jobs)
 
     def _told(self, task_id: int) -> Submitted:
         state = find_task_state(self._connection, self._names, task_id)

@@ -48,6 +48,7 @@ def plan_sss(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Submission
 
 PLANNERS: dict[str, Planner] = {".xml": plan_sss, ".jdl": plan_description, ".cfg": plan_description}
 """How to plan a file, by the end of its name. Another kind is one more entry."""
+TASK_PARAMETERS = "task parameters (.yaml, .json) are submitted with `broker task submit`"
 
 
 def submit(
@@ -72,7 +73,8 @@ def submit(
     planner = PLANNERS.get(file.suffix.lower())
     if planner is None:
         known = ", ".join(PLANNERS)
-        raise UnknownKind(f"unknown kind of file: {file.suffix or 'no suffix'}", str(file), f"known are {known}")
+        what = f"unknown kind of file: {file.suffix or 'no suffix'}"
+        raise UnknownKind(what, str(file), f"known are {known}; {TASK_PARAMETERS}")
     options = SubmitOptions(user, vo, label, nucleus, share, queue_name, ignore_nodes)
     if dry_run:
         raise typer.Exit(_try(context, file, planner, options, as_json))

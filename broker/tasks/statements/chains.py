@@ -115,6 +115,7 @@ class Feed:
     most_events: int | None
     events_a_file: int | None
     files: int
+    events: int
     is_master: bool
     registered: bool
     parent: int | None
@@ -185,6 +186,7 @@ def _feed(row: Any) -> Feed:
         most_events=row["most_events"],
         events_a_file=row["events_a_file"],
         files=row["files"] or 0,
+        events=row["events"] or 0,
         is_master=row["is_master"],
         registered=row["task_status"] == REGISTERED,
         parent=None if row["parent_tid"] == row["jeditaskid"] else row["parent_tid"],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from broker.store.connection.names import Names
 from broker.tasks.model.problems import BadParameter
+from broker.tasks.model.task import InputFile
 
 # The newest of that name: a task may be submitted again.
 _FIND_PARENT = """
@@ -16,21 +18,26 @@ WHERE CASE WHEN CAST(:number AS bigint) IS NULL THEN taskname = :name AND userna
 ORDER BY jeditaskid DESC LIMIT 1"""
 _READ_STATE = """
 SELECT task.taskname AS name, task.status,
-    (SELECT coalesce(sum(nfiles), 0)::bigint FROM {panda}.jedi_datasets AS dataset
-     WHERE dataset.jeditaskid = task.jeditaskid AND dataset.masterid IS NULL
-       AND dataset.type IN ('input', 'pseudo_input')) AS files,
+    coalesce(task.splitrule, '') AS split_rule,
     ARRAY(SELECT feed.reason FROM broker.task_input_feeds AS feed
           WHERE feed.jeditaskid = task.jeditaskid AND feed.reason IS NOT NULL ORDER BY feed.datasetid) AS reasons
 FROM {panda}.jedi_tasks AS task WHERE task.jeditaskid = :task"""
 
+_READ_PRIMARY_FILES = """
+SELECT file.datasetid, file.fsize, file.nevents
+FROM {panda}.jedi_dataset_contents AS file JOIN {panda}.jedi_datasets AS dataset USING (jeditaskid, datasetid)
+WHERE file.jeditaskid = :task AND dataset.masterid IS NULL AND dataset.type IN ('input', 'pseudo_input')
+ORDER BY file.datasetid, file.fileid"""
+FILES_READ_AT_ONCE = 20_000
+
 
 @dataclass(frozen=True)
 class TaskState:
-    """What a submission is told: name, status, files of the primary input, and what its input waits for."""
+    """What a submission is told: name, status, split rule, and what its input waits for."""
 
     name: str
     status: str
-    files: int
+    split_rule: str
     reasons: tuple[str, ...]
 
 
@@ -52,4 +59,11 @@ def find_parent(connection: sa.Connection, names: Names, parent: int | str, user
 def find_task_state(connection: sa.Connection, names: Names, task_id: int) -> TaskState:
     """The state of a task that is there."""
     row = connection.execute(sa.text(names.sql(_READ_STATE)), {"task": task_id}).one()
-    return TaskState(row.name, row.status, int(row.files), tuple(row.reasons))
+    return TaskState(row.name, row.status, row.split_rule, tuple(row.reasons))
+
+
+def files_to_count(connection: sa.Connection, names: Names, task_id: int) -> Iterator[tuple[int, InputFile]]:
+    """The files of the primary input, each with its dataset, as they come."""
+    query = sa.text(names.sql(_READ_PRIMARY_FILES)).execution_options(yield_per=FILES_READ_AT_ONCE)
+    for row in connection.execute(query, {"task": task_id}):
+        yield row.datasetid, InputFile("", fsize=row.fsize, nevents=row.nevents)
