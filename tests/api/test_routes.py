@@ -119,7 +119,7 @@ def test_feasibility_promises_nothing_and_keeps_nothing(
     assert found["promise"] == "feasibility, no promise"
     (task,) = found["tasks"]
     assert task["decisions"] and task["decisions"][0]["brokerage"] == "production_job"
-    parameters = {"taskName": "t", "coreCount": 8, "ramCount": 90_000, "ramUnit": "MBPerCore", "nucleus": "NUC"}
+    parameters = {"taskName": "t", "coreCount": 8, "ramCount": 90_000, "ramUnit": "MBPerCore", "nucleus": "ALPHA"}
     parameters |= {"transPath": "run.sh", "noInput": True, "nFiles": 1}
     huge = good(client.post(f"{V1}/feasibility", json={"kind": "task", "text": json.dumps(parameters)}))
     (decision,) = huge["tasks"][0]["decisions"]

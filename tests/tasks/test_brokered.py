@@ -59,6 +59,22 @@ def test_a_dry_run_says_where_jobs_would_go_and_why_they_would_wait(
     assert scalar(database, "SELECT count(*) FROM doma_panda.jedi_tasks") == before
 
 
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"nucleus": "ALPA"}, "nucleus is 'ALPA': there is none of that name; task parameters; did you mean ALPHA?"),
+        ({"site": "BETA,GAMMA_MCOR"}, "site is 'GAMMA_MCOR': there is none of that name"),
+    ],
+)
+def test_a_place_that_is_not_there_is_refused_at_once(
+    broker: Command, tmp_path: Path, given: dict[str, Any], what: str
+) -> None:
+    refused = broker("task", "submit", written(tmp_path, grid_task(**given)), "--count", "1")
+    assert refused.status == 2 and what in refused.err, refused.err
+    taken = broker("task", "submit", written(tmp_path, grid_task(site="BETA")), "--count", "1")
+    assert taken.status == 0, taken.err
+
+
 def test_jobs_of_a_submitted_task_reach_pilots_each_with_its_own_call(
     database: Database, broker: Command, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from broker.tasks.model.task import PSEUDO_MASTER, InputFile, InputPlan, Refined
 from broker.tasks.statements import chains, client_requests
 from broker.tasks.statements.client_requests import ClientRequest
 from broker.tasks.statements.contents import FileTerms, add_files
+from broker.tasks.statements.known_names import check_name
 from broker.tasks.statements.parents import files_to_count, find_parent, find_task_state
 from broker.tasks.statements.refined_tasks import DatasetRow, insert_inputs, insert_outputs, insert_task
 from broker.tasks.statements.task_rows import Submitted
@@ -110,6 +111,9 @@ class _Maker:
                 earlier = client_requests.find_task(self._connection, asked)
         if earlier is not None:
             return self._again(earlier)
+        for name in ("gshare", "nucleus", "site"):
+            if task.columns.get(name) is not None:
+                check_name(self._connection, self._names, name, str(task.columns[name]))
         parent = None
         if task.parent is not None:
             parent = find_parent(self._connection, self._names, task.parent, str(task.columns["username"]))

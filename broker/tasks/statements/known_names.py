@@ -1,0 +1,30 @@
+"""Names of the grid that task parameters use: a task that names what is not there would wait for ever."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from broker.errors import did_you_mean
+from broker.store.connection.names import Names
+from broker.tasks.model.problems import BadParameter
+
+_QUERIES = {
+    "gshare": """SELECT name FROM {panda}.global_shares AS share
+        WHERE NOT EXISTS (SELECT FROM {panda}.global_shares AS child WHERE child.parent = share.name)""",
+    "nucleus": "SELECT site_name FROM {panda}.site",
+    "site": "SELECT panda_queue FROM {panda}.schedconfig_json",
+}
+
+
+def check_name(connection: sa.Connection, names: Names, parameter: str, value: str) -> None:
+    """Refuse a global share, nucleus or queue that is not there; an installation that has none yet takes any.
+
+    Raises:
+        BadParameter: there is no such name.
+    """
+    known = sorted(str(one) for one in connection.scalars(sa.text(names.sql(_QUERIES[parameter]))))
+    wanted = value.split(",") if parameter == "site" else [value]
+    for one in wanted if known else ():
+        if one.strip() not in known:
+            shown = f"known are {', '.join(known[:10])}{' ...' if len(known) > 10 else ''}"
+            raise BadParameter(parameter, one, "there is none of that name", did_you_mean(one, known, shown))
