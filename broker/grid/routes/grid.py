@@ -36,8 +36,8 @@ from broker.history.answers.filter_values import known_queue_filters
 from broker.history.answers.job import job_answer
 from broker.history.answers.list_models import UserAnswer
 from broker.history.answers.user import user_answer
-from broker.pools.answers.pool import pool_answer
-from broker.service.answers.models import JobAnswer, PoolAnswer, Rules
+from broker.pools.answers.pool import PoolAnswer, pool_answer
+from broker.service.answers.models import JobAnswer, Rules
 from broker.store.query_context import Proceed
 
 router = guarded_router(tag="grid")

@@ -18,34 +18,13 @@ from broker.api.problems import Problem
 from broker.api.state import State
 from broker.feeds.statements.table_writing import queue_is_known
 from broker.pilots.statements import demand
+from broker.pilots.statements.demand import DemandLine
 from broker.pools.statements import pool_reads
-from broker.pools.statements.pool_reads import PoolRow
+from broker.pools.statements.pool_reads import PoolLine
 
 router = guarded_router(tag="factories")
 
 Name = Annotated[str, Query(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
-
-
-class DemandLine(BaseModel):
-    """Jobs of one resource type, share and pool.
-
-    Attributes:
-        resource_type: PanDA's name of the slot.
-        gshare: share of the jobs.
-        pool: SubmitPool that they require; null for none.
-        waiting_for_pilots: activated jobs.
-        waiting_for_input: jobs that are defined or assigned.
-        waiting_cores: cores of the activated jobs.
-        placed_in_last_cycle: jobs made by the last cycle that placed any.
-    """
-
-    resource_type: str | None
-    gshare: str | None
-    pool: str | None
-    waiting_for_pilots: int
-    waiting_for_input: int
-    waiting_cores: int
-    placed_in_last_cycle: int
 
 
 class Demand(BaseModel):
@@ -87,8 +66,7 @@ def get_demand(
         if not queue_is_known(connection, api.database.names, queue):
             raise Problem(404, "no_such_queue", f"there is no queue {queue[:100]}")
         began = demand.last_cycle(connection, list(registry.BROKERAGES))
-        rows = demand.demand_of(connection, api.database.names, queue, began)
-    lines = [DemandLine(**vars(row)) for row in rows]
+        lines = demand.demand_of(connection, api.database.names, queue, began)
     return answer(request, Demand(queue=queue, now=api.now(), last_cycle_at=began, lines=lines), items="lines")
 
 
@@ -101,24 +79,10 @@ def pools_of_queue(request: Request, api: State, site: Name, ce: Name, queue: Na
     return answer(request, PoolsOfQueue(pools=list(found), for_arguments=list(pool_reads.for_arguments(found))))
 
 
-class PoolLine(BaseModel):
-    """A SubmitPool on record; see the reference of SubmitPools for its definition."""
-
-    pool_id: str
-    vo: str
-    canonical: str
-    created_at: datetime
-    last_used_at: datetime
-    refreshed_at: datetime | None
-    queue_count: int
-    waiting_jobs: int
-    tasks: int
-
-
 @router.get("/submit-pools", response_model=Page[PoolLine])
 @allow(FACTORY)
 def list_pools(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
     """All SubmitPools."""
     with api.database.begin() as connection:
-        found: list[PoolRow] = pool_reads.all_pools(connection)
-    return answer(request, slice_of([PoolLine(**vars(row)) for row in found], after, limit))
+        found = pool_reads.all_pools(connection)
+    return answer(request, slice_of(found, after, limit))

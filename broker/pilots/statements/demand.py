@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from broker.store.connection.names import Names
+from broker.store.query_context import Answer
 
 _COUNT_DEMAND = """
     SELECT j.resource_type, j.gshare, q.pool_id AS pool,
@@ -29,9 +29,18 @@ _LAST_CYCLE = """
     WHERE agent = ANY(:brokerages) AND outcome = 'done' AND (counts ->> 'jobs')::bigint > 0"""
 
 
-@dataclass(frozen=True)
-class DemandRow:
-    """Jobs of one resource type, share and pool."""
+class DemandLine(Answer):
+    """Jobs of one resource type, share and pool.
+
+    Attributes:
+        resource_type: PanDA's name of the slot.
+        gshare: share of the jobs.
+        pool: SubmitPool that they require; null for none.
+        waiting_for_pilots: activated jobs.
+        waiting_for_input: jobs that are defined or assigned.
+        waiting_cores: cores of the activated jobs.
+        placed_in_last_cycle: jobs made by the last cycle that placed any.
+    """
 
     resource_type: str | None
     gshare: str | None
@@ -48,7 +57,7 @@ def last_cycle(connection: sa.Connection, brokerages: list[str]) -> datetime | N
     return found
 
 
-def demand_of(connection: sa.Connection, names: Names, queue: str, since: datetime | None) -> list[DemandRow]:
+def demand_of(connection: sa.Connection, names: Names, queue: str, since: datetime | None) -> list[DemandLine]:
     """The demand of a queue; jobs made since ``since`` (aware) were placed in the last cycle."""
     values = {"queue": queue, "since": None if since is None else since.replace(tzinfo=None)}
-    return [DemandRow(**row._mapping) for row in connection.execute(sa.text(names.sql(_COUNT_DEMAND)), values)]
+    return [DemandLine(**row._mapping) for row in connection.execute(sa.text(names.sql(_COUNT_DEMAND)), values)]

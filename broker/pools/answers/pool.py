@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from broker.pools.statements.pool_reads import all_pools, one_pool, queues_of_pool
-from broker.service.answers.models import PoolAnswer, PoolQueue
-from broker.store.query_context import Asking, NothingFound
+from datetime import datetime
+
+from broker.pools.statements.pool_reads import PoolQueue, PoolRecord, all_pools, one_pool, queues_of_pool
+from broker.store.query_context import Answer, Asking, NothingFound
+
+
+class _Moment(Answer):
+    """The instant comes first in an answer."""
+
+    now: datetime
+
+
+class PoolAnswer(PoolRecord, _Moment):
+    """A SubmitPool with the queues that match."""
+
+    waiting_jobs: int
+    tasks: int
+    queues: tuple[PoolQueue, ...]
 
 
 def pool_answer(asking: Asking, pool_id: str) -> PoolAnswer:
@@ -17,25 +32,5 @@ def pool_answer(asking: Asking, pool_id: str) -> PoolAnswer:
     if found is None:
         known = [one.pool_id for one in all_pools(asking.connection)]
         raise NothingFound("pool", pool_id, "broker.submit_pools", known, "see broker pool list")
-    return PoolAnswer(
-        now=asking.now,
-        pool_id=found.pool_id,
-        vo=found.vo,
-        canonical=found.canonical,
-        created_at=found.created_at,
-        last_used_at=found.last_used_at,
-        refreshed_at=found.refreshed_at,
-        waiting_jobs=found.waiting_jobs,
-        tasks=found.tasks,
-        queues=tuple(
-            PoolQueue(
-                site=one.site,
-                ce=one.ce,
-                queue=one.queue,
-                panda_queue=one.panda_queue,
-                first_seen_at=one.first_seen_at,
-                confirmed_at=one.confirmed_at,
-            )
-            for one in queues_of_pool(asking.connection, pool_id)
-        ),
-    )
+    queues = tuple(queues_of_pool(asking.connection, pool_id))
+    return PoolAnswer(now=asking.now, **found.model_dump(exclude={"queue_count"}), queues=queues)

@@ -25,7 +25,7 @@ from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resources import Resources
 from broker.pools.statements import resource_versions
-from broker.pools.statements.pool_reads import PoolRow, all_pools, get_submit_pools_for_queue, one_pool, queues_of_pool
+from broker.pools.statements.pool_reads import PoolLine, all_pools, get_submit_pools_for_queue, one_pool, queues_of_pool
 from broker.pools.statements.resource_versions import ResourceVersion
 from broker.store.connection.database import Database
 
@@ -263,7 +263,7 @@ def _publish(database: Database, file: Path, at: str | None) -> bool:
         return resource_versions.publish(connection, text, moment)
 
 
-def _known(connection: sa.Connection, pool_id: str) -> PoolRow:
+def _known(connection: sa.Connection, pool_id: str) -> PoolLine:
     row = one_pool(connection, pool_id)
     if row is None:
         remedy = did_you_mean(pool_id, [one.pool_id for one in all_pools(connection)], "broker pool list shows all")
@@ -271,7 +271,7 @@ def _known(connection: sa.Connection, pool_id: str) -> PoolRow:
     return row
 
 
-def _row(row: PoolRow) -> dict[str, Any]:
+def _row(row: PoolLine) -> dict[str, Any]:
     return {
         "pool": row.pool_id,
         "vo": row.vo,
@@ -285,7 +285,7 @@ def _row(row: PoolRow) -> dict[str, Any]:
     }
 
 
-def _reasons(row: PoolRow, version: ResourceVersion) -> dict[str, str]:
+def _reasons(row: PoolLine, version: ResourceVersion) -> dict[str, str]:
     try:
         found = match_pools([parse_canonical(row.canonical)], version.said.resources)
     except RequirementRefused as error:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
+
+from broker.store.query_context import Answer
 
 _READ_POOLS_OF_QUEUE = sa.text("""
     SELECT pool.pool_id FROM broker.resource_queues AS known
@@ -35,9 +36,8 @@ _READ_QUEUES_OF_POOL = sa.text("""
 MOST_IN_ARGUMENTS = 100
 
 
-@dataclass(frozen=True)
-class PoolRow:
-    """A pool on record.
+class PoolRecord(Answer):
+    """What is stored of a SubmitPool.
 
     Attributes:
         pool_id: identifier.
@@ -46,9 +46,6 @@ class PoolRow:
         created_at: when it was registered.
         last_used_at: when a job with it last began or ceased to wait.
         refreshed_at: when its queues were last found out; None: never.
-        queue_count: how many there are.
-        waiting_jobs: activated jobs that wait for a pilot.
-        tasks: tasks that ask for it.
     """
 
     pool_id: str
@@ -57,14 +54,24 @@ class PoolRow:
     created_at: datetime
     last_used_at: datetime
     refreshed_at: datetime | None
+
+
+class PoolLine(PoolRecord):
+    """A SubmitPool on record; see the reference of SubmitPools for its definition.
+
+    Attributes:
+        queue_count: queues that meet it.
+        waiting_jobs: activated jobs that wait for a pilot.
+        tasks: tasks that ask for it.
+    """
+
     queue_count: int
     waiting_jobs: int
     tasks: int
 
 
-@dataclass(frozen=True)
-class MappedQueue:
-    """A queue that is eligible for a pool, with the PanDA queue that it belongs to."""
+class PoolQueue(Answer):
+    """A queue that meets what a pool requires, with the PanDA queue that it belongs to."""
 
     site: str
     ce: str
@@ -100,18 +107,18 @@ def for_arguments(pools: Sequence[str]) -> tuple[str, ...]:
     return tuple(pools) if len(pools) <= MOST_IN_ARGUMENTS else ()
 
 
-def all_pools(connection: sa.Connection) -> list[PoolRow]:
+def all_pools(connection: sa.Connection) -> list[PoolLine]:
     """All pools by identifier."""
-    return [PoolRow(**row._mapping) for row in connection.execute(_READ_ALL_POOLS)]
+    return [PoolLine(**row._mapping) for row in connection.execute(_READ_ALL_POOLS)]
 
 
-def one_pool(connection: sa.Connection, pool_id: str) -> PoolRow | None:
+def one_pool(connection: sa.Connection, pool_id: str) -> PoolLine | None:
     """One pool; None when it is not on record."""
     row = connection.execute(_READ_POOL, {"pool_id": pool_id}).one_or_none()
-    return None if row is None else PoolRow(**row._mapping)
+    return None if row is None else PoolLine(**row._mapping)
 
 
-def queues_of_pool(connection: sa.Connection, pool_id: str) -> list[MappedQueue]:
+def queues_of_pool(connection: sa.Connection, pool_id: str) -> list[PoolQueue]:
     """The queues that are eligible for a pool, by name."""
-    found = [MappedQueue(**row._mapping) for row in connection.execute(_READ_QUEUES_OF_POOL, {"pool_id": pool_id})]
+    found = [PoolQueue(**row._mapping) for row in connection.execute(_READ_QUEUES_OF_POOL, {"pool_id": pool_id})]
     return sorted(found, key=lambda one: (one.site, one.ce, one.queue))

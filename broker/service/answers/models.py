@@ -161,32 +161,6 @@ class Rules(Answer):
     rules: tuple[RuleInForce, ...]
 
 
-class PoolQueue(Answer):
-    """A queue that meets what a pool requires."""
-
-    site: str
-    ce: str
-    queue: str
-    panda_queue: str
-    first_seen_at: datetime
-    confirmed_at: datetime
-
-
-class PoolAnswer(Answer):
-    """A SubmitPool with the queues that match."""
-
-    now: datetime
-    pool_id: str
-    vo: str
-    canonical: str
-    created_at: datetime
-    last_used_at: datetime
-    refreshed_at: datetime | None
-    waiting_jobs: int
-    tasks: int
-    queues: tuple[PoolQueue, ...]
-
-
 class JobStep(Answer):
     """Something that happened to a job."""
 
