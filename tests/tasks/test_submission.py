@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.pilots.answers.jobs import given_job
-from broker.pilots.statements.activation import sort_jobs, write_sorted
+from broker.pilots.statements.activation import Sorted, write_sorted
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from tests.cli.commands import Command, runner
@@ -38,7 +38,7 @@ def written(folder: Path, content: object, name: str = "task.json") -> str:
 
 
 def generate_jobs(database: Database, task: int) -> list[int]:
-    """A job at Q for each file of the primary input, activated, as the brokerage and the agent do it."""
+    """A job at Q for each file of the primary input, activated as if its input were there."""
     insert = (
         "INSERT INTO doma_panda.jobsdefined4 (pandaid, jeditaskid, jobstatus, computingsite, jobdefinitionid,"
         " attemptnr) VALUES (:job, :task, 'defined', 'Q', 0, 0)"
@@ -75,7 +75,7 @@ def generate_jobs(database: Database, task: int) -> list[int]:
                 )
             jobs.append(job)
         catalogue = TableCatalogue.read(connection, database.names)
-        write_sorted(connection, catalogue, sort_jobs(connection, catalogue, 100, 1), NOW)
+        write_sorted(connection, catalogue, Sorted(tuple((job, "Q") for job in jobs), ()), NOW)
     return jobs
 
 
