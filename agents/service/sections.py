@@ -32,11 +32,14 @@ def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | 
 def sections_to_run(configuration: AgentsConfiguration, profile: Profile) -> Mapping[str, AgentSection]:
     """The sections of all agents that a service runs: those of the file, and outside brokerages of the profile.
 
-    An agent of this distribution that the file does not name does not run: the operator has taken it out.
+    An agent of this distribution that the file does not name does not run: the operator has taken it out. Nor does that
+    of a brokerage which the profile does not have.
     """
     named = [entry.brokerage for entry in profile.brokerages]
+    absent = offered().keys() - set(named)
     more = {name: section_of(configuration, name) for name in named if name not in configuration.agents}
-    return {**configuration.agents, **{name: section for name, section in more.items() if section is not None}}
+    sections = {**configuration.agents, **{name: section for name, section in more.items() if section is not None}}
+    return {name: section for name, section in sections.items() if name not in absent}
 
 
 @cache

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from agents.service import configuration, registry
 from agents.service.base import Agent, CycleRequest
 from agents.service.process import ProcessSettings
+from agents.service.profile_file import load_profile
 from broker.decisions.answers.agent_cycle import TASK_AGENT, run_leased, section_named
 from broker.simulation.model.comparing import Case, CaseResult, simulate_with
 from broker.simulation.model.errors import SimulationError
@@ -68,7 +69,8 @@ class ThroughDatabase:
         self._agents = configuration.load(configuration.config_file("agents.yaml"), registry.NAMES)
         brokering = ProcessSettings(profile=profile, job_generation="broker", job_statistics="panda")
         ending = ProcessSettings(profile=profile, job_generation="broker", job_statistics="live")
-        self._brokering = {name: self._made(name, brokering) for name in (TASK_AGENT, *registry.BROKERAGES)}
+        named = [entry.brokerage for entry in load_profile(profile).brokerages]
+        self._brokering = {name: self._made(name, brokering) for name in registry.BROKERAGES if name in named}
         self._ending = [self._made(name, ending) for name in ENDING]
         self._waits_s: dict[int, float] = {}
         self._brokered: dict[int, TaskState] = {}

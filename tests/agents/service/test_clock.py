@@ -136,7 +136,10 @@ def test_the_clocks_of_a_good_machine_agree(database: Database) -> None:
 
 
 def test_who_removes_is_known() -> None:
-    made = {name: registry.make(name, {}, ProcessSettings()) for name in registry.NAMES}
+    profiles = {"generic_job": "panda-gen"}
+    made = {
+        name: registry.make(name, {}, ProcessSettings(profile=profiles.get(name, "seed"))) for name in registry.NAMES
+    }
     assert {name for name, agent in made.items() if agent.removes} == set(REMOVING)
 
 

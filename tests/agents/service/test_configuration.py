@@ -61,12 +61,13 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_every_registered_agent_can_be_made_and_checks_its_options(name: str) -> None:
-    agent = registry.make(name, {}, ProcessSettings())
+    process = ProcessSettings(profile="panda-gen" if name == "generic_job" else "seed")
+    agent = registry.make(name, {}, process)
     assert agent.name == name
     assert agent.title
     assert isinstance(agent.options, AgentOptions)
     with pytest.raises(ConfigurationError, match="no_such_option"):
-        registry.make(name, {"no_such_option": 1}, ProcessSettings())
+        registry.make(name, {"no_such_option": 1}, process)
 
 
 def test_the_shipped_process_file_is_valid() -> None:
