@@ -47,6 +47,12 @@ def test_a_secondary_goes_with_the_primary_input(database: Database) -> None:
     assert second.startswith("--in=evgen._00001.root --pile=pile.1.root")
 
 
+def test_a_slice_beyond_the_files_of_a_job_stays_and_stops_no_pilot(database: Database) -> None:
+    task, _ = submit(database, parameters({**INPUT, "files": files(1)}, constant("${IN[1]} ${SN/M[1//(#-1)]}")))
+    (job,) = generate_jobs(database, task)
+    assert called_with(database, job).startswith("--in=evgen._00000.root ${IN[1]} ${SN/M[1//(#-1)]} --out=")
+
+
 def test_events_without_input_are_shared_out(database: Database) -> None:
     events = constant("-f ${FIRSTEVENT} -m ${MAXEVENTS} -s ${SKIPEVENTS}")
     first = {"type": "template", "param_type": "number", "value": "${FIRSTEVENT}", "offset": 1000, "hidden": True}

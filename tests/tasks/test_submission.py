@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from broker.pilots.answers.jobs import given_job
 from broker.pilots.statements.activation import Sorted, write_sorted
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
+from broker.tasks.answers.task_submission import task_submission
+from broker.tasks.model.refine import Submitter
 from tests.cli.commands import Command, runner
 from tests.tasks.parameters import INPUT, LOG, OUTPUT, constant, files, parameters
 
@@ -132,6 +135,14 @@ def test_each_job_has_its_numbers_and_names(database: Database, broker: Command,
     assert [one["lfn"] for one in names[:2]] == [f"hits.{task}._000001.root", f"log.{task}.000001.tgz"]
     assert len({one["lfn"] for one in names}) == 6 and {one["scope"] for one in names} == {"mc"}
     assert [one["serialnr"] for one in rows(database, "SELECT serialnr FROM broker.task_outputs")] == [4, 4]
+
+
+def test_the_same_submission_twice_at_once_is_one_task(database: Database) -> None:
+    said = task_submission(parameters({**INPUT, "files": files(7)}), Submitter(), request="r1")
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: said.make(database, NOW).jeditaskid, range(4)))
+    assert len(set(made)) == 1
+    assert len(rows(database, "SELECT FROM doma_panda.jedi_tasks")) == 1
 
 
 REFUSED = [

@@ -137,11 +137,7 @@ def _acquire_one(
 
 
 def given_job(connection: sa.Connection, names: Names, pandaid: int) -> GivenJob:
-    """The job with all that its pilot needs; a job of a refined task with its template filled.
-
-    Raises:
-        CannotFillTemplate: the job lacks what the template names.
-    """
+    """The job with all that its pilot needs; a job of a refined task with its template filled."""
     given = read_given(connection, names, pandaid)
     filled = job_parameters(connection, names, given.columns)
     return given if filled is None else replace(given, parameters=filled)

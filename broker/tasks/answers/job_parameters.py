@@ -8,32 +8,22 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.errors import BrokerError
 from broker.store.connection.names import Names
-from broker.tasks.model.expansion import CannotExpand, JobValues, expand
+from broker.tasks.model.expansion import JobValues, expand_what_is_there
 from broker.tasks.model.placeholders import Template, parse_template
 from broker.tasks.statements.job_templates import read_streams, read_template
-
-
-class CannotFillTemplate(BrokerError):
-    """A job whose template names what the job does not have."""
 
 
 def job_parameters(connection: sa.Connection, names: Names, job: Mapping[Any, Any]) -> str | None:
     """What a job is called with; None for a job of a task without a template.
 
-    Raises:
-        CannotFillTemplate: the job lacks what the template names.
+    A job that were refused here would be offered to every pilot again, and keep the jobs behind it from all of them.
     """
     template = read_template(connection, names, job)
     if template is None:
         return None
-    try:
-        values = job_values(job, template, read_streams(connection, names, job))
-        return expand(_parsed(template["jobparamstemplate"]), values)
-    except CannotExpand as error:
-        where = f"job {job['pandaid']} of task {job['jeditaskid']}"
-        raise CannotFillTemplate(str(error), where, "submit the task again with another template") from error
+    values = job_values(job, template, read_streams(connection, names, job))
+    return expand_what_is_there(_parsed(template["jobparamstemplate"]), values)
 
 
 @lru_cache(maxsize=256)

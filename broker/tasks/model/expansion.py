@@ -47,6 +47,23 @@ def expand(template: Template, values: JobValues) -> str:
     return "".join(one if isinstance(one, str) else _text(one, values) for one in template)
 
 
+def expand_what_is_there(template: Template, values: JobValues) -> str:
+    """The text for a job, with the placeholders that it cannot fill as they stand: its payload fails and shows them.
+
+    >>> from broker.tasks.model.placeholders import parse_template
+    >>> expand_what_is_there(parse_template("", "${SN} ${IN[2]}"), JobValues({"IN": ["a"]}, numbers={"SN": 3}))
+    '3 ${IN[2]}'
+    """
+    return "".join(one if isinstance(one, str) else _text_or_itself(one, values) for one in template)
+
+
+def _text_or_itself(one: Placeholder, values: JobValues) -> str:
+    try:
+        return _text(one, values)
+    except CannotExpand:
+        return one.text
+
+
 def _text(one: Placeholder, values: JobValues) -> str:
     if one.name in values.numbers:
         return _number(one, values.numbers[one.name])
