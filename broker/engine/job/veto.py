@@ -84,7 +84,7 @@ VETO_REASONS = (
     ),
     Reason(
         code="core_count_unset",
-        title="the task has no number of cores, so that its jobs cannot be estimated from its CPU time",
+        title="the task has no number of cores, by which the time of its jobs is divided to estimate their number",
         who="you",
         cure="State `coreCount` of the task, 1 or more.",
     ),
@@ -144,9 +144,8 @@ def _cache_without_version(chunks: WorkTable, initial: Bools, snapshot: Snapshot
 
 
 def _core_count_unset(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
-    # users' jobs are estimated for the weight by dividing the CPU time of their events by the cores of the task
-    by_events = is_hs06(chunks.cputimeunit) & ~np.isnan(chunks.cputime)
-    return np.asarray(by_events & (np.nan_to_num(chunks.corecount) == 0))
+    # users' jobs are estimated for the weight by dividing their time, known or not, by the cores of the task
+    return np.asarray(np.nan_to_num(chunks.corecount) == 0)
 
 
 def _files_without_ramcount(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:

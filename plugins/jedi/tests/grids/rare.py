@@ -48,6 +48,8 @@ def enrich(grid: Grid) -> None:
             (_analysis if grid.kind == "analysis_job" else _production)(grid, row)
     _quotas(grid)
     rare_input.enrich(grid)
+    # the first queue of a nucleus and the end of an expansion go by the order of the table: here that of names
+    grid.tables["schedconfig_json"].sort(key=lambda row: str(row["panda_queue"]))
 
 
 def _queue(grid: Grid, data: Row) -> None:
