@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from agents.service.base import CycleContext
 from agents.service.configuration import config_file
 from agents.service.process import ProcessSettings
+from broker.alongside.statements.copy_records import copied_at
 from broker.brokerages.base import Rules
 from broker.errors import Refused
 from broker.gdpconfig.publish import Published
@@ -33,6 +34,8 @@ from broker.store.snapshots.source_reads import SourceReader, read_sources
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.yaml_text import read_yaml
 
+OLDEST_COPY_S = 3600.0
+"""Age of a copy from which a source of which nothing else is asked cannot be used: as that of the counts of jobs."""
 REMEMBERED_FOR = timedelta(days=1)
 """A stored snapshot older than this says nothing about how large a source should be."""
 
@@ -124,7 +127,10 @@ class GridReader:
         """The grid at ``now``, in the caller's read-only transaction."""
         if not self._last_good:
             self._recall(connection, now)
-        reader = SourceReader(connection, catalogue, now, self._job_statistics, _KEPT)
+        copied = copied_at(connection)
+        # of the jobs themselves a mirror keeps no more than PanDA's statistics
+        statistics = self._job_statistics if copied is None else "panda"
+        reader = SourceReader(connection, catalogue, now, statistics, _KEPT, copied)
         sources, failures = read_sources(reader, self._sources, tick)
         used: dict[str, RawSource] = {}
         states: list[SourceState] = []
@@ -132,7 +138,7 @@ class GridReader:
             if name in failures:
                 used[name], state = source, SourceState(name, "failed", 0, None, None, detail=failures[name])
             else:
-                used[name], state = assess(source, now, self._limits[name], self._last_good.get(name))
+                used[name], state = assess(source, now, self._limit(name, copied), self._last_good.get(name))
             states.append(state)
             if state.usable:
                 self._last_good[name] = used[name]
@@ -141,6 +147,12 @@ class GridReader:
         identifier = snapshot_id(now, list(digests.items()))
         tick()
         return GridReading(build_snapshot(identifier, now, used, tuple(states), digests, _BUILDS), parts)
+
+    def _limit(self, name: str, copied: Mapping[str, datetime | None] | None) -> SourceLimit:
+        """What is asked of a source; a copy has an age also where the rows carry no times."""
+        limit = self._limits[name]
+        aged = copied is None or limit.max_age_s is not None
+        return limit if aged else replace(limit, max_age_s=OLDEST_COPY_S)
 
     def _part(self, source: RawSource) -> tuple[str, bytes]:
         """The source as it is stored, encoded only where it is not as before."""

@@ -1,1 +1,1 @@
-"""Alongside PanDA: shadow mode, the plug-in, and PanDA's server."""
+"""Alongside PanDA: shadow mode, the plug-in, PanDA's server, and copies of tables of a PanDA on another database."""

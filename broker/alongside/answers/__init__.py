@@ -1,1 +1,1 @@
-"""What is said of running alongside PanDA."""
+"""What is said of running alongside PanDA, and the copying of its tables."""

@@ -18,8 +18,8 @@ from broker.store.reads.chunk_reads import ANALYSIS_LABELS
 from broker.work.chunks import INPUT_FAMILIES
 
 _JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
-_JOB_COLUMNS = ("pandaid", "jeditaskid", "computingsite", "gshare", "prodsourcelabel", "lockedby", "creationtime")
-_FILE_COLUMNS = ("pandaid", "jeditaskid", "datasetid", "fileid", "type")
+JOB_COLUMNS = ("pandaid", "jeditaskid", "computingsite", "gshare", "prodsourcelabel", "lockedby", "creationtime")
+FILE_COLUMNS = ("pandaid", "jeditaskid", "datasetid", "fileid", "type")
 #: Jobs in the minute in which they were made: one line for all that one pass of JEDI's placed at a queue.
 _READ_ASSIGNED_JOBS = """
     WITH jobs AS MATERIALIZED (
@@ -105,10 +105,10 @@ def read_placements(
     connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
 ) -> list[Placement]:
     """The jobs that were made after ``since`` up to ``until`` (aware), by task, chunk, time and queue."""
-    each = (f"SELECT * FROM {catalogue.source(table, _JOB_COLUMNS)} AS {table}" for table in _JOB_TABLES)  # noqa: S608
+    each = (f"SELECT * FROM {catalogue.source(table, JOB_COLUMNS)} AS {table}" for table in _JOB_TABLES)  # noqa: S608
     query = _READ_ASSIGNED_JOBS.format(
         jobs=" UNION ALL ".join(each),
-        files=catalogue.source("filestable4", _FILE_COLUMNS),
+        files=catalogue.source("filestable4", FILE_COLUMNS),
         datasets=catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid", "type")),
         contents=catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "ramcount")),
     )

@@ -18,6 +18,11 @@ Level = Literal["ok", "note", "problem"]
 STALE = timedelta(minutes=30)
 DAEMON_AT_WORK = timedelta(hours=2)
 CLOCK_LIMIT_S = 30.0
+INSTALLATIONS: Mapping[str, str] = {
+    migrate.STANDALONE: "standalone: all tables are ours",
+    migrate.BESIDE: "alongside PanDA",
+    migrate.MIRRORED: "alongside PanDA, on copies of its tables",
+}
 
 #: What of ours PanDA does as well: its daemon (component of its lock), and how to turn that off.
 SAME_WORK: Mapping[str, tuple[str, str]] = {
@@ -80,14 +85,17 @@ def examine(
         asking: agents that alongside PanDA ask its server, and so need no rights on its tables.
     """
     mode = migrate.check(database)
-    alongside = mode == migrate.BESIDE
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
-        found = [Finding("installation", "ok", "alongside PanDA" if alongside else "standalone: all tables are ours")]
+        found = [Finding("installation", "ok", INSTALLATIONS[mode])]
         found += _clock((host_now - now).total_seconds())
-        if not alongside:
+        if mode == migrate.STANDALONE:
             return found
+        if mode == migrate.MIRRORED:
+            # of copies neither rights nor columns are PanDA's
+            found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now)
+            return found + _plugin(plugin_calls.since(connection, now - timedelta(hours=24)))
         writing = {name: runs and name not in asking for name, runs in enabled.items()}
         found += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), writing)
         found += _missing(catalogue)

@@ -36,10 +36,16 @@ _SHOWN_COLUMNS = 8
 
 
 @app.command()
-def init(context: typer.Context, json: Json = False) -> None:
+def init(
+    context: typer.Context,
+    mirrored: Annotated[
+        bool, typer.Option("--mirrored", help="For copies of the tables of a PanDA on another database, as Oracle.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Install the schema: all of it, or only our own beside a PanDA database."""
     with connect_store(context) as database:
-        _show_installed(migrate.upgrade(database), database, json)
+        _show_installed(migrate.upgrade(database, mirrored=mirrored), database, json)
 
 
 @app.command()
@@ -164,6 +170,8 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
         typer.echo(f"alongside PanDA: schema {database.names.panda} was left as it is")
         off = ", ".join(WRITERS)
         typer.echo(f"agents that write PanDA's tables are off until agents.yaml says enabled: true: {off}")
+    if installed.mode == migrate.MIRRORED:
+        typer.echo(f"mirrored: schema {database.names.panda} takes copies, which JEDI's watchdog makes")
     for one in needed:
         if not one["held"]:
             typer.echo(f"missing right, {one['who']}: {one['grant']}")

@@ -12,6 +12,7 @@ import typer
 from agents.service import registry
 from agents.service.configuration import config_file, load
 from agents.service.process import JobsAreMadeByJedi, ProcessSettings, load_process
+from broker.alongside.answers.mirror_findings import mirror_findings
 from broker.alongside.answers.panda_server import asking_panda, server_findings
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table
@@ -36,6 +37,8 @@ def doctor(
         if mode != migrate.STANDALONE:
             here = Surroundings(time.monotonic, lambda: 0.5, time.sleep)
             findings += [*job_generation(process, mode), *server_findings(configuration.agents, enabled, here)]
+        if mode == migrate.MIRRORED:
+            findings += mirror_findings(database, datetime.now(UTC))
     if json:
         for one in findings:
             print_json(dataclasses.asdict(one))

@@ -40,7 +40,8 @@ def denial_of(error: BaseException, names: Names, role: str) -> MissingRight | N
     line = str(found).strip().splitlines()[0]
     match = _OBJECT.search(line)
     if match is None:
-        return MissingRight(line, f"role {role}", "`broker doctor` lists the rights that are needed")
+        remedy = found.diag.message_hint or "`broker doctor` lists the rights that are needed"
+        return MissingRight(line, f"role {role}", remedy)
     kind, name = match["kind"], match["name"]
     return MissingRight(line, f"role {role}", _grant(kind, name, statement, names, role))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,9 @@ import sqlalchemy as sa
 
 from broker.store.connection.names import OWN_SCHEMA, Names, quoted
 from broker.store.schema.schema_files import OWN, PANDA, TableShape, declared_tables
+
+#: Tables with a row a job; in mode ``mirrored`` only counts of them are kept.
+JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
 
 # one row for each table: a database has some 1,500 columns
 _READ_COLUMNS = """
@@ -23,6 +27,14 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition AND n.nspn
 GROUP BY n.nspname, c.relname
 ORDER BY n.nspname, c.relname
 """
+
+
+def counted_table(table: str, columns: Iterable[str]) -> str:
+    """The table of a mirror in which rows of ``table`` that are equal in ``columns`` are one, with their number.
+
+    The number stands in its column ``counted``. Only an installation of mode ``mirrored`` has such tables.
+    """
+    return f"counted_{table}_{hashlib.sha256(','.join(columns).encode()).hexdigest()[:8]}"
 
 
 def read_columns(connection: sa.Connection, names: Names) -> dict[str, dict[str, str]]:
@@ -113,9 +125,13 @@ class TableCatalogue:
     def source(self, table: str, columns: Iterable[str]) -> str:
         """SQL for a FROM clause: ``table`` with exactly ``columns``, even where the database lacks it.
 
-        A missing table is an empty one.
+        A missing table is an empty one. Where only counts of its rows are kept, each row comes as often as it counts.
         """
         wanted = tuple(columns)
+        counted = counted_table(table, wanted)
+        if counted in self._found:
+            listed = ", ".join(quoted(column) for column in wanted)
+            return f"(SELECT {listed} FROM {self.names.table(counted)}, generate_series(1, counted))"  # noqa: S608 - quoted names
         if self.columns_present(table):
             return f"(SELECT {self.select_list(table, wanted)} FROM {self.names.table(table)})"  # noqa: S608 - quoted names
         return f"(SELECT {self.select_list(table, wanted)} WHERE false)"

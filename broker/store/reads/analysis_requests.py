@@ -34,7 +34,7 @@ FROM {source} AS j
 WHERE jeditaskid = ANY(:ids) AND computingsite IS NOT NULL AND modificationtime > :since
 GROUP BY 1, 2 ORDER BY 1, 2
 """
-_FAILURE_COLUMNS = (
+FAILURE_COLUMNS = (
     "jeditaskid", "computingsite", "jobstatus", "jobsubstatus", "piloterrorcode", "relocationflag", "modificationtime",
 )  # fmt: skip
 
@@ -145,7 +145,7 @@ def _classes(
 def _failures(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], since: datetime
 ) -> dict[int, str]:
-    query = sa.text(_COUNT_ENDED_JOBS.format(source=catalogue.source("jobsarchived4", _FAILURE_COLUMNS)))
+    query = sa.text(_COUNT_ENDED_JOBS.format(source=catalogue.source("jobsarchived4", FAILURE_COLUMNS)))
     values = {"ids": tasks, "since": since.astimezone(UTC).replace(tzinfo=None)}
     found: dict[int, dict[str, list[int]]] = {}
     for task, queue, finished, failed, closed in connection.execute(query, values):

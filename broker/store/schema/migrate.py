@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.errors import ForeignSchema, MigrationChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
 from broker.store.connection.names import Names, quoted
@@ -16,6 +17,10 @@ from broker.store.schema.schema_files import OWN, PANDA, Migration, declared_tab
 
 STANDALONE = "standalone"
 BESIDE = "beside"
+MIRRORED = "mirrored"
+
+WRITING_COPIES = "gridbroker.writing_copies"
+"""Setting of a transaction that may write the copies of an installation that is ``mirrored``."""
 
 # An arbitrary constant: the key of the transaction-scoped advisory lock that upgrades take.
 _LOCK = 4_706_178_253
@@ -31,10 +36,21 @@ CREATE TABLE IF NOT EXISTS {broker}.schema_migrations (
 );
 CREATE TABLE IF NOT EXISTS {broker}.installation (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    mode text NOT NULL CHECK (mode IN ('standalone', 'beside')),
+    mode text NOT NULL CHECK (mode IN ('standalone', 'beside', 'mirrored')),
     panda_schema text NOT NULL,
     meta_schema text NOT NULL
 );
+"""
+
+_REFUSE_WRITERS = f"""
+CREATE OR REPLACE FUNCTION broker.refuse_writers() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('{WRITING_COPIES}', true) IS DISTINCT FROM 'on' THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', HINT = 'change it in PanDA',
+            MESSAGE = 'table ' || TG_TABLE_NAME || ' is a copy of PanDA''s, which nothing but its copying writes';
+    END IF;
+    RETURN NULL;
+END $$
 """
 
 
@@ -43,7 +59,8 @@ class Installed:
     """What one run of :func:`upgrade` did.
 
     Attributes:
-        mode: ``standalone`` (PanDA's tables are ours) or ``beside`` (they belong to a PanDA installation).
+        mode: ``standalone`` (PanDA's tables are ours), ``beside`` (they belong to a PanDA installation) or ``mirrored``
+            (they are copies of those of a PanDA on another database).
         applied: the steps that were applied now, in order.
         missing: what a PanDA database beside us lacks; always empty standalone.
     """
@@ -58,21 +75,30 @@ def upgrade(
     *,
     panda: Sequence[Migration] | None = None,
     own: Sequence[Migration] | None = None,
+    mirrored: bool = False,
 ) -> Installed:
     """Brings the schema to this version, from nothing or from any earlier one.
 
     Each step is one transaction; an interrupted one leaves no trace, and the next run goes on from there.
 
+    Args:
+        database: where.
+        panda: the steps of PanDA's tables; None for those shipped.
+        own: the steps of our tables; None for those shipped.
+        mirrored: a new installation gets tables for copies of PanDA's.
+
     Raises:
+        Refused: ``mirrored``, and the database is installed otherwise, or PanDA's own.
         SchemaTooNew: a newer broker has upgraded this database.
         MigrationChanged: an applied step was edited afterwards.
         ForeignSchema: the schema for PanDA's tables holds something else.
     """
     database.server_version()
     steps = {PANDA: panda or read_migrations(PANDA), OWN: own or read_migrations(OWN)}
-    mode = _prepare(database, steps)
-    parts = (PANDA, OWN) if mode == STANDALONE else (OWN,)
-    applied = [step.label for part in parts for step in steps[part] if _apply(database, step)]
+    mode = _prepare(database, steps, mirrored=mirrored)
+    applied = [step.label for part in _parts_of(mode) for step in steps[part] if _apply(database, step)]
+    if mode == MIRRORED:
+        _refuse_writers(database)
     with database.read_snapshot() as connection:
         missing = MissingParts((), {})
         if mode == BESIDE:
@@ -97,8 +123,7 @@ def check(database: Database | ReadOnlyDatabase) -> str:
     if not mode:
         raise SchemaMissing("the installation of the schema was not finished", repr(database), "run `broker db init`")
     _refuse_unknown(steps, applied, repr(database))
-    parts = (PANDA, OWN) if mode == STANDALONE else (OWN,)
-    pending = [step.label for part in parts for step in steps[part] if (part, step.version) not in applied]
+    pending = [step.label for part in _parts_of(mode) for step in steps[part] if (part, step.version) not in applied]
     if pending:
         raise SchemaOutdated(
             f"{len(pending)} schema steps are not applied, first {pending[0]}",
@@ -117,7 +142,11 @@ def recorded_names(database: Database) -> Names | None:
     return Names(row.panda_schema, row.meta_schema) if row else None
 
 
-def _prepare(database: Database, steps: Mapping[str, Sequence[Migration]]) -> str:
+def _parts_of(mode: str) -> tuple[str, ...]:
+    return (OWN,) if mode == BESIDE else (PANDA, OWN)
+
+
+def _prepare(database: Database, steps: Mapping[str, Sequence[Migration]], *, mirrored: bool) -> str:
     """Creates the books, checks what is there, decides and records the mode."""
     names = database.names
     with database.begin() as connection:
@@ -131,14 +160,43 @@ def _prepare(database: Database, steps: Mapping[str, Sequence[Migration]]) -> st
         _refuse_changed(steps, applied)
         mode = connection.scalar(sa.text("SELECT mode FROM broker.installation"))
         if mode is None:
-            mode = BESIDE if _is_panda(connection, names) else STANDALONE
-            if mode == STANDALONE:
+            mode = _mode_of_new(connection, names, mirrored=mirrored)
+            if mode != BESIDE:
                 _create_panda_schemas(connection, names)
             connection.execute(
                 sa.text("INSERT INTO broker.installation (mode, panda_schema, meta_schema) VALUES (:m, :p, :q)"),
                 {"m": mode, "p": names.panda, "q": names.meta},
             )
+        elif mirrored and mode != MIRRORED:
+            raise Refused(
+                f"the database is installed in mode {mode}",
+                repr(database),
+                "name a database without gridbroker's schema, or leave out --mirrored",
+            )
     return str(mode)
+
+
+def _mode_of_new(connection: sa.Connection, names: Names, *, mirrored: bool) -> str:
+    if not _is_panda(connection, names):
+        return MIRRORED if mirrored else STANDALONE
+    if mirrored:
+        raise Refused(
+            f"schema {names.panda} is PanDA's own", names.panda, "leave out --mirrored, or name a database of ours"
+        )
+    return BESIDE
+
+
+def _refuse_writers(database: Database) -> None:
+    """Copies are written by the program that makes them: any other change would be lost, and never reach PanDA."""
+    names = database.names
+    with database.begin() as connection:
+        _lock(connection)
+        connection.exec_driver_sql(_REFUSE_WRITERS)
+        for table in declared_tables(PANDA):
+            connection.exec_driver_sql(
+                f"CREATE OR REPLACE TRIGGER only_copies BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE "
+                f"ON {names.table(table)} FOR EACH STATEMENT EXECUTE FUNCTION broker.refuse_writers()"
+            )
 
 
 def _is_panda(connection: sa.Connection, names: Names) -> bool:

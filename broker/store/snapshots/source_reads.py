@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,13 @@ from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.source import AnySource, JobStatistics, Read, StatementRead, TableRead
 from broker.store.connection.array_transfer import integers_of
 from broker.store.connection.names import quoted
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import JOB_TABLES, TableCatalogue, counted_table
 from broker.store.snapshots.feed_documents import fed_at
 from broker.store.snapshots.reading_cache import KeptReadings, KeptRows, fingerprint
 from broker.store.summaries.worker_node_summaries import refreshed_for
+
+COPY_IS_CURRENT = timedelta(minutes=3)
+"""A copy of PanDA's table that is older makes its source as old as it is."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class SourceReader:
         now: the instant (aware).
         job_statistics: ``live`` counts the job tables, ``panda`` reads PanDA's statistics tables.
         kept: what was read before; the rows of a table that did not change are not read again.
+        copied_at: where PanDA's tables are copies, when each was read there (aware), by table; None elsewhere.
     """
 
     connection: sa.Connection
@@ -41,6 +45,7 @@ class SourceReader:
     now: datetime
     job_statistics: JobStatistics = "live"
     kept: KeptReadings = field(default_factory=KeptReadings)
+    copied_at: Mapping[str, datetime | None] | None = None
 
     def read(self, source: AnySource) -> RawSource:
         """The rows of a source, with the time of the newest."""
@@ -53,6 +58,15 @@ class SourceReader:
 
     def try_reading(self, source: AnySource) -> tuple[RawSource, str]:
         """The rows of a source, and why they could not be read, where that must stop no cycle."""
+        if self.copied_at is not None:
+            copied = [self.copied_at.get(name) for name in self._copies_of(source)]
+            if None in copied:
+                return RawSource(source.name, {}), "its tables have not been copied from PanDA's database yet"
+            found, fault = replace(self, copied_at=None).try_reading(source)
+            oldest = min((at for at in copied if at is not None), default=None)
+            # the time of each copy would make every snapshot another one, so it counts only where copying has stopped
+            current = oldest is None or self.now - oldest <= COPY_IS_CURRENT
+            return (found if current else _no_younger(found, oldest)), fault
         if not source.may_fail:
             return self.read(source), ""
         savepoint = self.connection.begin_nested()
@@ -65,6 +79,16 @@ class SourceReader:
             savepoint.rollback()
             return RawSource(source.name, {}), f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]
         return found, ""
+
+    def _copies_of(self, source: AnySource) -> list[str]:
+        """The copies that a source is read from, by the names of their tables; tables of ours are none."""
+        found = []
+        for read in source.reads_with(self.job_statistics):
+            tables = [(read.table, read.columns)] if isinstance(read, TableRead) else list(read.tables.values())
+            for table, columns in tables:
+                counted = counted_table(table, columns)
+                found += [] if "." in table else [counted if table in JOB_TABLES else table]
+        return found
 
     def _rows(self, read: Read) -> tuple[Rows, datetime | None]:
         """The rows of one table, and the time of the newest of them."""

@@ -1,0 +1,146 @@
+"""Which of PanDA's tables are copied: those that the sources of snapshots read, and those of live tasks.
+
+Columns are those that the schema files declare, conditions those of the sources, so that nothing is listed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from broker.alongside.statements.panda_placements import FILE_COLUMNS, JOB_COLUMNS
+from broker.alongside.statements.table_copy import LIVE_TASKS, OF_LIVE_TASKS, Slice, TableCopy
+from broker.snapshot.source import AnySource, StatementRead, TableRead
+from broker.snapshot.source_list import GRID_SOURCES, OFFERED_SOURCES
+from broker.snapshot.sources.recent_starts import RECENT_STARTS
+from broker.snapshot.sources.user_jobs import USER_JOBS
+from broker.store.connection.tables import JOB_TABLES, counted_table
+from broker.store.reads.analysis_requests import FAILURE_COLUMNS
+from broker.store.schema.schema_files import PANDA, declared_tables
+from broker.work.chunks import INPUT_FAMILIES
+
+#: Tables that are read with the tasks of a cycle, not with the grid.
+TASK_TABLES = ("jedi_tasks", "jedi_datasets", "jedi_dataset_contents", "jedi_taskparams")
+#: Read besides by the tuning, by `broker doctor`, and by the brokerage of analysis.
+_OTHER_TABLES = {
+    "config": (Slice(),),
+    "global_shares": (Slice(),),
+    "jedi_process_lock": (Slice("c.lockedtime > :one_day_ago"),),
+    "task_evaluation": (Slice("c.timestamp > :one_hour_ago"),),
+}
+#: What starts of jobs are counted by where the instant of the start is not needed.
+_STARTED = Slice("c.starttime >= :six_hours_ago", instants={"starttime": ":just_now"})
+_NOT_STARTED = Slice("c.starttime < :six_hours_ago OR c.starttime IS NULL")
+_IN_WINDOW = "c.starttime >= :window_begin AND c.starttime < :window_end AND "
+
+
+def grid_copies(sources: Iterable[AnySource] = ()) -> tuple[TableCopy, ...]:
+    """The copies that snapshots are made from.
+
+    Args:
+        sources: of other distributions that rules name, besides those of this one.
+    """
+    whole: dict[str, tuple[Slice, ...]] = {}
+    counted: dict[str, TableCopy] = {}
+    for source in (*GRID_SOURCES, *(one() for one in OFFERED_SOURCES), *sources):
+        for read in source.reads_with("panda"):
+            if isinstance(read, StatementRead):
+                tables, where = list(read.tables.values()), ""
+            else:
+                tables, where = [(read.table, read.columns)], read.where or ""
+            for table, columns in tables:
+                if table in JOB_TABLES:
+                    copy = _counted(source, read, table, columns, where)
+                    counted[copy.name] = copy
+                elif "." not in table and table not in TASK_TABLES:
+                    whole[table] = _either(whole.get(table), where)
+    shapes = declared_tables(PANDA)
+    tables_whole = {**whole, **_OTHER_TABLES}
+    copies = [TableCopy(name, name, tuple(shapes[name].columns), tables_whole[name]) for name in sorted(tables_whole)]
+    return (*copies, *counted.values())
+
+
+def _either(before: tuple[Slice, ...] | None, where: str) -> tuple[Slice, ...]:
+    """Rows that one of several reads wants."""
+    if before is None:
+        return (Slice(where),)
+    wanted = before[0].where
+    if not wanted or not where:
+        return (Slice(),)
+    return (Slice(wanted if wanted == where else f"({wanted}) OR ({where})"),)
+
+
+def _counted(
+    source: AnySource, read: TableRead | StatementRead, table: str, columns: tuple[str, ...], where: str
+) -> TableCopy:
+    """The counts of a table of jobs, by the columns that a source reads of it."""
+    copy = TableCopy(counted_table(table, columns), table, columns, (Slice(where),), counted=True)
+    if source.name == USER_JOBS.name:
+        # equal jobs are counted, so they have no number of their own, and of the start only how long ago matters
+        kinds = tuple(name for name in columns if name not in ("pandaid", "starttime"))
+        slices = (
+            (replace(_STARTED, columns=("computingsite",)),)
+            if table == "jobsarchived4"
+            else (replace(_STARTED, columns=kinds), replace(_NOT_STARTED, columns=kinds))
+        )
+        return replace(copy, slices=slices)
+    if source.name == RECENT_STARTS:
+        # every start between two instants of whole ten minutes counts alike
+        where = where.replace("starttime IS NOT NULL AND ", _IN_WINDOW)
+        return replace(copy, slices=(Slice(where, ("computingsite", "jobstatus"), {"starttime": ":in_window"}),))
+    return copy
+
+
+def task_copies() -> tuple[TableCopy, ...]:
+    """Tasks that a brokerage reads, and their datasets."""
+    return (TASKS, DATASETS)
+
+
+def _whole(table: str, *slices: Slice, kept_by: str | None = None, joined: tuple[str, str] | None = None) -> TableCopy:
+    columns = tuple(declared_tables(PANDA)[table].columns)
+    return TableCopy(table, table, columns, slices or (Slice(),), joined=joined, kept_by=kept_by)
+
+
+TASKS = _whole("jedi_tasks", LIVE_TASKS, kept_by="modificationtime")
+DATASETS = _whole("jedi_datasets", joined=OF_LIVE_TASKS, kept_by="modificationtime")
+PARAMETERS = _whole("jedi_taskparams")
+FILES = _whole("jedi_dataset_contents")
+READY_FILES = _whole("jedi_dataset_contents", Slice("c.status = 'ready'"), joined=OF_LIVE_TASKS)
+WAITS = _whole(
+    "tasks_statuslog",
+    Slice("c.status = 'pending' AND c.modificationtime > :eight_days_ago"),
+)
+ENDED_JOBS = TableCopy(
+    counted_table("jobsarchived4", FAILURE_COLUMNS),
+    "jobsarchived4",
+    FAILURE_COLUMNS,
+    (
+        Slice(
+            "c.modificationtime > :done_jobs_since AND c.prodsourcelabel IN ('user', 'panda')",
+            tuple(name for name in FAILURE_COLUMNS if name != "modificationtime"),
+            {"modificationtime": ":just_now"},
+        ),
+    ),
+    counted=True,
+    joined=OF_LIVE_TASKS,
+)
+"""Jobs of tasks of analysis that ended after the instant ``:done_jobs_since``, which whoever asks has to give."""
+
+_MADE = "lockedby = 'jedi' AND {}.creationtime > :made_since"
+
+
+def made_jobs(table: str) -> tuple[TableCopy, TableCopy]:
+    """Where JEDI put jobs after the instant ``:made_since``, and their input files, for ``broker shadow``.
+
+    Nothing else is copied of the jobs, so that no agent takes an old copy of their status for the present one.
+    """
+    jobs = TableCopy(table, table, JOB_COLUMNS, (Slice("c." + _MADE.format("c")),), kept_by="creationtime")
+    files = TableCopy(
+        "filestable4",
+        "filestable4",
+        ("row_id", *FILE_COLUMNS, "modificationtime"),
+        (Slice("c.type IN (" + ", ".join(f"'{kind}'" for kind in INPUT_FAMILIES) + ")"),),
+        joined=(table, "t.pandaid = c.pandaid AND t." + _MADE.format("t")),
+        kept_by="modificationtime",
+    )
+    return jobs, files

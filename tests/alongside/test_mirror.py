@@ -1,0 +1,288 @@
+"""Mode `mirrored`: copies of PanDA's tables decide as the tables themselves, and grow old when they cannot be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from agents.brokerage.grid_reading import GridReader
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import config_file
+from agents.service.cycle import run_cycle
+from agents.service.process import ProcessSettings
+from broker.alongside.answers.mirror_findings import mirror_findings
+from broker.alongside.answers.mirrored_work import copy_chunk_of_call, copy_work
+from broker.alongside.answers.mirroring import Mirror, PartReport
+from broker.alongside.statements.copied_tables import ENDED_JOBS
+from broker.alongside.statements.copy_records import CopyRecord, read_records
+from broker.decisions.answers.agent_cycle import TASK_AGENT, broker_once
+from broker.errors import BrokerError, Refused
+from broker.store.connection.database import Database
+from broker.store.connection.denials import MissingRight
+from broker.store.connection.tables import TableCatalogue
+from broker.store.scenarios.load_dump import REPLICA_TABLES, load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.schema import migrate
+from tests.alongside.panda_forms import fill_jobs
+from tests.alongside.panda_queries import PandaQueries
+from tests.alongside.test_variants import BROKERAGES, decided, demo
+from tests.answers.demo_database import NOON
+
+MINUTE = timedelta(minutes=1)
+#: PanDA's statistics, with one row a job.
+_FILL_STATISTICS = """
+    INSERT INTO doma_panda.{statistics} (ts, gshare, computingsite, jobstatus, prorated_diskio_avg, njobs, vo,
+        workqueue_id, resource_type, nucleus)
+    SELECT :now, gshare, computingsite, jobstatus, diskio, 1, vo, workqueue_id, resource_type, nucleus
+    FROM doma_panda.{jobs}"""
+
+
+class Site:
+    """PanDA's database, ours with its copies, and the clock of the copying."""
+
+    def __init__(self, panda: Database, mirror: Database) -> None:
+        self.panda, self.database = panda, mirror
+        self.now = NOON - timedelta(seconds=5)
+        self.queries = PandaQueries(panda.url)
+        self.mirror = Mirror(mirror, self.queries, lambda: self.now)
+
+    def copy(self) -> dict[str, PartReport]:
+        """Everything once."""
+        return {
+            "grid": self.mirror.copy_grid(MINUTE),
+            "tasks": self.mirror.copy_tasks(MINUTE),
+            "work": copy_work(self.mirror, 10 * MINUTE),
+        }
+
+    def run(self, statement: str, **values: Any) -> None:
+        """Change PanDA's database."""
+        with self.panda.begin() as connection:
+            connection.execute(sa.text(statement), values)
+
+    def one(self, query: str) -> Any:
+        """A value of the mirror."""
+        with self.database.read_snapshot() as connection:
+            return connection.scalar(sa.text(query))
+
+    def panda_row(self, query: str, **values: Any) -> Any:
+        """A row of PanDA's database."""
+        with self.panda.read_snapshot() as connection:
+            return connection.execute(sa.text(query), values).one()
+
+    def read_at(self, name: str) -> datetime | None:
+        with self.database.read_snapshot() as connection:
+            return {one.name: one.read_at for one in read_records(connection)}[name]
+
+
+@pytest.fixture
+def site(make_database: Callable[..., Database]) -> Iterator[Site]:
+    scenario = demo()
+    panda, mirror = make_database(), make_database(migrated=False)
+    load(panda, scenario)
+    fill_jobs(panda)
+    with panda.begin() as connection:
+        for jobs, statistics in (("jobsactive4", "jobs_share_stats"), ("jobsdefined4", "jobsdefined_share_stats")):
+            statement = _FILL_STATISTICS.format(jobs=jobs, statistics=statistics)
+            connection.execute(sa.text(statement), {"now": NOON.replace(tzinfo=None)})
+    assert migrate.upgrade(mirror, mirrored=True).mode == migrate.MIRRORED
+    rucio = {name: scenario.tables[name] for name in REPLICA_TABLES if name in scenario.tables}
+    load(mirror, Scenario(scenario.now, rucio))
+    found = Site(panda, mirror)
+    yield found
+    found.queries.close()
+
+
+@pytest.mark.slow
+def test_every_brokerage_decides_as_on_pandas_own_tables(site: Site) -> None:
+    for report in site.copy().values():
+        assert report.claimed and report.copied and not report.failed
+    for brokerage, profile in product(BROKERAGES, ("seed", "panda")):
+        wanted = decided(site.panda, brokerage, profile=profile, job_statistics="panda")
+        assert decided(site.database, brokerage, profile=profile) == wanted
+        assert any(one["outcome"] == "brokered" for one in wanted)
+
+
+def test_only_what_differs_is_written(site: Site) -> None:
+    site.copy()
+    versions = "SELECT string_agg(xmin::text, ',' ORDER BY panda_queue) FROM doma_panda.schedconfig_json"
+    before = site.one(versions)
+    site.run("UPDATE doma_panda.ddm_endpoint SET space_free = 4711 WHERE ddm_endpoint_name = 'CERN-PROD_DATADISK'")
+    site.run("DELETE FROM doma_panda.ddm_endpoint WHERE ddm_endpoint_name <> 'CERN-PROD_DATADISK'")
+    site.run("INSERT INTO doma_panda.ddm_endpoint (ddm_endpoint_name, is_tape) VALUES ('NEW', 'Y')")
+    site.now += MINUTE
+    assert not site.mirror.copy_grid(MINUTE).failed
+    assert site.one(versions) == before
+    endpoints = "SELECT string_agg(ddm_endpoint_name, ',' ORDER BY 1) FROM doma_panda.ddm_endpoint"
+    assert site.one(endpoints) == "CERN-PROD_DATADISK,NEW"
+    assert site.one("SELECT space_free FROM doma_panda.ddm_endpoint WHERE space_free IS NOT NULL") == 4711
+    assert site.read_at("schedconfig_json") == site.read_at("ddm_endpoint") == site.now
+
+
+def test_without_an_answer_the_last_copy_stays_and_grows_old(site: Site) -> None:
+    site.copy()
+    first, queues = site.now, site.one("SELECT count(*) FROM doma_panda.schedconfig_json")
+    site.queries.failing = {"schedconfig_json c"}
+    site.run("DELETE FROM doma_panda.schedconfig_json")
+    for _ in range(2):
+        site.now += 30 * MINUTE
+        report = site.mirror.copy_grid(MINUTE)
+        assert list(report.failed) == ["schedconfig_json"] and "ddm_endpoint" in report.copied
+    assert site.one("SELECT count(*) FROM doma_panda.schedconfig_json") == queues > 0
+    (record,) = [one for one in _records(site) if one.failures]
+    assert (record.name, record.read_at, record.failures) == ("schedconfig_json", first, 2)
+    assert "ReadFailed" in record.error and record.failed_at == site.now
+    states = _states(site, site.now + timedelta(hours=23))
+    assert states["queues"][0] == "stale" and states["queues"][1] >= 24 * 3600.0
+    assert states["resource_types"] == ("stale", 23 * 3600.0)
+
+
+def test_a_copy_without_times_of_its_own_is_as_old_as_itself(site: Site) -> None:
+    site.copy()
+    assert _states(site, site.now + 3 * MINUTE)["work_queues"] == ("ok", None)
+    assert _states(site, site.now + 60 * MINUTE)["work_queues"] == ("ok", 3600.0)
+    assert _states(site, site.now + 61 * MINUTE)["work_queues"] == ("stale", 3660.0)
+
+
+def test_what_was_never_copied_is_not_an_empty_grid(site: Site) -> None:
+    request = CycleRequest(dry_run=True, by_hand=True)
+    agent = registry.make("production_job", {}, ProcessSettings())
+    record = run_cycle(agent, CycleContext(site.database, NOON, 0, 600.0, request))
+    assert record.outcome == "refused" and "queues" in str(record.error)
+    site.queries.failing = {"network_matrix_kv c"}
+    site.copy()
+    assert _states(site, NOON)["links"][0] == "failed"
+
+
+def test_nothing_else_writes_the_copies(site: Site) -> None:
+    site.copy()
+    with pytest.raises(BrokerError, match="is a copy of PanDA's"):
+        broker_once(TASK_AGENT, site.database, NOON, 1, lambda line: None)
+    with pytest.raises(MissingRight, match="is a copy of PanDA's"), site.database.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM doma_panda.jedi_tasks")
+    assert site.one("SELECT count(*) FROM doma_panda.jedi_tasks WHERE status = 'assigning'") > 0
+
+
+def test_one_process_copies_at_a_time(site: Site) -> None:
+    other = Mirror(site.database, site.queries, lambda: site.now)
+    assert site.mirror.claim("grid", MINUTE)
+    assert not other.copy_grid(MINUTE).claimed
+    site.now += 3 * MINUTE  # the first is gone without a word
+    assert other.copy_grid(MINUTE).claimed
+    site.now += timedelta(seconds=29)
+    assert not site.mirror.copy_grid(MINUTE).claimed
+    site.now += timedelta(seconds=1)
+    assert site.mirror.copy_grid(MINUTE).claimed
+
+
+def test_a_column_that_is_gone_is_named(site: Site) -> None:
+    site.copy()
+    site.run("ALTER TABLE doma_panda.ddm_endpoint RENAME COLUMN space_expired TO other")
+    site.run("DROP TABLE doma_panda.harvester_slots")
+    site.now += MINUTE
+    assert set(site.mirror.copy_grid(MINUTE).failed) == {"ddm_endpoint", "harvester_slots"}
+    site.now += MINUTE
+    assert not site.mirror.copy_grid(MINUTE).failed
+    lacking = {one.name: one.lacking for one in _records(site) if one.lacking}
+    assert lacking["ddm_endpoint"] == ("space_expired",) and len(lacking["harvester_slots"]) == 6
+    assert site.one("SELECT count(space_expired) FROM doma_panda.ddm_endpoint") == 0
+    assert site.one("SELECT count(*) FROM doma_panda.harvester_slots") == 0
+
+
+def test_a_call_brings_its_own_task_up_to_date(site: Site) -> None:
+    site.copy()
+    task, dataset = site.panda_row(
+        "SELECT d.jeditaskid, d.datasetid FROM doma_panda.jedi_tasks t"
+        " JOIN doma_panda.jedi_datasets d USING (jeditaskid)"
+        " WHERE t.prodsourcelabel = 'user' AND d.type = 'input' ORDER BY 1, 2 LIMIT 1"
+    )
+    site.run("UPDATE doma_panda.jedi_taskparams SET taskparams = '{\"new\": 1}' WHERE jeditaskid = :task", task=task)
+    site.run("UPDATE doma_panda.jedi_tasks SET transuses = 'new' WHERE jeditaskid = :task", task=task)
+    site.run(
+        "INSERT INTO doma_panda.jobsarchived4 (pandaid, jeditaskid, computingsite, jobstatus, modificationtime,"
+        " prodsourcelabel, piloterrorcode) SELECT n, :task, 'CERN', 'failed', :at, 'user', 1099"
+        " FROM generate_series(900000001, 900000003) AS n",
+        task=task,
+        at=site.now.replace(tzinfo=None) - timedelta(hours=2),
+    )
+    files = site.panda_row(
+        "SELECT array_agg(fileid), count(*) FROM doma_panda.jedi_dataset_contents WHERE jeditaskid = :task", task=task
+    )[0]
+    copy_chunk_of_call(site.mirror, task, {dataset: 10**9}, files[:2], 3.0)
+    assert site.one(f"SELECT taskparams FROM doma_panda.jedi_taskparams WHERE jeditaskid = {task}") == '{"new": 1}'
+    assert site.one(f"SELECT transuses FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}") == "new"
+    status = f"SELECT count(*) FROM doma_panda.jedi_dataset_contents WHERE jeditaskid = {task} AND status = 'picked'"
+    assert site.one(status) == 2
+    counted = f"SELECT counted FROM doma_panda.{ENDED_JOBS.name} WHERE jeditaskid = {task} AND piloterrorcode = 1099"
+    assert site.one(counted) == 3
+    copy_chunk_of_call(site.mirror, task, {}, [], 1.0)
+    assert site.one(f"SELECT count(*) FROM doma_panda.{ENDED_JOBS.name} WHERE jeditaskid = {task}") == 0
+
+
+def test_files_are_copied_once_and_then_only_which_are_ready(site: Site) -> None:
+    site.copy()
+    ready = "SELECT count(*) FROM doma_panda.jedi_dataset_contents WHERE status = 'ready'"
+    files, before = site.one("SELECT count(*) FROM doma_panda.jedi_dataset_contents"), site.one(ready)
+    task, dataset, taken = site.panda_row(
+        "SELECT jeditaskid, datasetid, count(*) FROM doma_panda.jedi_dataset_contents JOIN doma_panda.jedi_tasks t"
+        " USING (jeditaskid) WHERE doma_panda.jedi_dataset_contents.status = 'ready' AND t.status = 'running'"
+        " GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 1"
+    )
+    site.run(
+        "UPDATE doma_panda.jedi_dataset_contents SET status = 'picked'"
+        " WHERE jeditaskid = :task AND datasetid = :dataset AND status = 'ready'", task=task, dataset=dataset,
+    )  # fmt: skip
+    site.queries.asked.clear()
+    site.now += 10 * MINUTE
+    assert not copy_work(site.mirror, 10 * MINUTE).failed
+    assert site.one(ready) == before - taken
+    assert site.one("SELECT count(*) FROM doma_panda.jedi_dataset_contents") == files
+    asked = [statement for statement, _ in site.queries.asked if "jedi_dataset_contents" in statement]
+    assert len(asked) == 1 and "c.status = 'ready'" in asked[0]
+
+
+def test_a_database_is_one_or_the_other(make_database: Callable[..., Database]) -> None:
+    own = make_database()
+    with pytest.raises(Refused, match="installed in mode standalone"):
+        migrate.upgrade(own, mirrored=True)
+    queries = PandaQueries(own.url)
+    with pytest.raises(Refused, match="db init --mirrored"):
+        Mirror(own, queries, lambda: NOON)
+    queries.close()
+    with own.begin() as connection:
+        connection.exec_driver_sql("DROP SCHEMA broker CASCADE")
+    with pytest.raises(Refused, match="PanDA's own"):
+        migrate.upgrade(own, mirrored=True)
+
+
+def _records(site: Site) -> list[CopyRecord]:
+    with site.database.read_snapshot() as connection:
+        return read_records(connection)
+
+
+def _states(site: Site, now: datetime) -> dict[str, tuple[str, float | None]]:
+    """State and age of each source as a cycle would find it."""
+    reader = GridReader("live", config_file("sources.yaml"))
+    with site.database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, site.database.names)
+        reading = reader.read(connection, catalogue, now, lambda: None)
+    return {one.name: (one.state, one.age_s) for one in reading.snapshot.states}
+
+
+def test_doctor_names_what_was_not_copied(site: Site) -> None:
+    (nothing,) = mirror_findings(site.database, site.now)
+    assert nothing.level == "problem" and "nothing was copied" in nothing.what
+    site.queries.failing = {"sw_tags c"}
+    site.copy()
+    found = {one.what.split(":")[0]: one for one in mirror_findings(site.database, site.now + 10 * MINUTE)}
+    assert {name: one.level for name, one in found.items()} == {
+        "grid": "ok", "tasks": "ok", "work": "ok", "sw_tags": "problem",
+    }  # fmt: skip
+    assert "never copied" in found["sw_tags"].what and "watchdog" in found["sw_tags"].remedy
+    late = mirror_findings(site.database, site.now + 10 * MINUTE + timedelta(seconds=1))
+    assert [one.level for one in late if one.what.startswith(("grid", "tasks", "work"))] == ["problem", "problem", "ok"]
