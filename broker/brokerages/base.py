@@ -24,8 +24,7 @@ from broker.domain.decisions import TOO_LATE_REASONS, Decision
 from broker.domain.placements import Written
 from broker.domain.reason import Reason
 from broker.engine.job.cycle import JobCycle
-from broker.engine.job.every_rule import RuleVerdict
-from broker.engine.shared.answer import REASONS, Answer
+from broker.engine.shared.answer import REASONS, Answer, RuleVerdict
 from broker.engine.shared.chain import RuleChain
 from broker.engine.shared.evaluate import RuleFault
 from broker.gdpconfig import Tuning

@@ -15,21 +15,25 @@ SUCH_AS = 4
 
 
 @dataclass(frozen=True)
-class Number:
-    """So many queues and pseudo-queues."""
+class Counts:
+    """So many candidates. ``queues``: unified queues, or nuclei; ``pseudo_queues``: theirs, None of nuclei."""
 
     queues: int
-    pseudo_queues: int
+    pseudo_queues: int | None = None
 
 
 @dataclass(frozen=True)
-class RejectedFor:
-    """Candidates that one reason rejected, how many remained after it, and some queue names."""
+class Rejection:
+    """What one reason rejected, and what was left behind it; the reasons stand in the order of the rules.
+
+    A queue counts where its last pseudo-queue went, so that the numbers of all reasons and ``chosen`` add up to
+    ``start`` in both columns. ``such_as``: names of some queues.
+    """
 
     code: str
-    rejected: Number
-    remaining: Number
-    such_as: tuple[str, ...]
+    rejected: Counts
+    remaining: Counts
+    such_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,9 @@ class RejectionCounts:
     candidate, with the reason.
     """
 
-    start: Number
-    rejected: tuple[RejectedFor, ...]
-    chosen: Number
+    start: Counts
+    rejected: tuple[Rejection, ...]
+    chosen: Counts
     by_queue: Mapping[str, str]
     not_candidates: Mapping[str, str]
 
@@ -107,15 +111,15 @@ def _added(
     others: Mapping[str, str],
 ) -> RejectionCounts:
     of_pseudo, of_queue = Counter(rejected[name] for name in candidates), Counter(by_queue.values())
-    taken = Number(len({unified_of(name) for name in chosen}), len(set(chosen)))
-    start = Number(len(by_queue) + taken.queues, len(candidates) + taken.pseudo_queues)
-    left = start
-    lines: list[RejectedFor] = []
+    taken = Counts(len({unified_of(name) for name in chosen}), len(set(chosen)))
+    queues, pseudo_queues = len(by_queue) + taken.queues, len(candidates) + len(set(chosen))
+    start = Counts(queues, pseudo_queues)
+    lines: list[Rejection] = []
     for code in order:
-        here = Number(of_queue[code], of_pseudo[code])
-        if here.pseudo_queues:
-            left = Number(left.queues - here.queues, left.pseudo_queues - here.pseudo_queues)
+        if of_pseudo[code]:
+            queues, pseudo_queues = queues - of_queue[code], pseudo_queues - of_pseudo[code]
+            here = Counts(of_queue[code], of_pseudo[code])
             names = sorted(queue for queue, why in by_queue.items() if why == code)
             names = names or sorted(name for name in candidates if rejected[name] == code)
-            lines.append(RejectedFor(code, here, left, tuple(names[:SUCH_AS])))
+            lines.append(Rejection(code, here, Counts(queues, pseudo_queues), tuple(names[:SUCH_AS])))
     return RejectionCounts(start, tuple(lines), taken, dict(by_queue), dict(others))

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from broker.history.statements.history_reads import ActionLine, DecisionLine, LeftLine, StatusLine, TaskRecord
-from broker.tuning.statements.gdpconfig_rows import HistoryItem
+from broker.tuning.statements.gdpconfig_rows import TuningEvent
 
 Event = dict[str, Any]
 
@@ -81,7 +81,7 @@ def _changed(before: DecisionLine, after: DecisionLine) -> Event:
     }
 
 
-def _tunings(decisions: Sequence[DecisionLine], versions: Sequence[HistoryItem]) -> Iterator[Event]:
+def _tunings(decisions: Sequence[DecisionLine], versions: Sequence[TuningEvent]) -> Iterator[Event]:
     """The versions of the tuning as the decisions came to use them: who changed what since the one before."""
     known: int | None = None
     published: int | None = None  # of a canary, the version is negative and brings nothing that was published
@@ -102,13 +102,13 @@ def _tunings(decisions: Sequence[DecisionLine], versions: Sequence[HistoryItem])
         published = one.tuning if one.tuning > 0 else published
 
 
-def _published(items: Sequence[HistoryItem]) -> Event:
+def _published(items: Sequence[TuningEvent]) -> Event:
     if not items:
         return {"published_at": None, "editor": None, "reason": None}
     return {"published_at": _message(items[0].published_at), "editor": items[0].editor, "reason": items[0].reason}
 
 
-def _change(item: HistoryItem) -> Event:
+def _change(item: TuningEvent) -> Event:
     output = {"version": item.version, "editor": item.editor, "reason": item.reason}
     return {**output, "key": item.key, "vo": item.vo, "action": item.action, "old": item.old, "new": item.new}
 

@@ -23,9 +23,10 @@ from broker.service.answers.alarms import (
     stale_sources,
     starving,
 )
-from broker.service.answers.models import AgentLine, Alarm, PartLine, PauseLine, SourceLine
+from broker.service.answers.models import AgentLine, Alarm, PartLine, SourceLine
 from broker.service.statements.agent_cycles import EndedCycle
 from broker.service.statements.job_outcomes import EndedJobs
+from broker.store.service.agent_pauses import PauseLine
 from broker.store.summaries.chunk_states import Change
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.decisions.answers.changed_work import TaskChange, lowered
-from broker.decisions.answers.parts import Compared, ThrottleState, gap_percent
+from broker.decisions.answers.parts import gap_percent
 from broker.decisions.answers.phrases import comparison, seconds, size, throttle, with_unit
 from broker.domain.decisions import Observation
 from broker.domain.requests import REQUESTS
+from broker.engine.analysis.throttle import Throttle
 from broker.errors import nearest
 from broker.grid.answers.misses_at_queue import needed_value
 from broker.store.query_context import NothingFound, known_name
 
 
-def compared(value: Any, operator: str, limit: Any, unit: str = "MB", key: str = "queue.maxrss") -> Compared:
-    return Compared(value=value, operator=operator, limit=limit, unit=unit, key=key)
+def compared(value: Any, operator: str, limit: Any, unit: str = "MB", key: str = "queue.maxrss") -> Observation:
+    return Observation(value=value, operator=operator, limit=limit, unit=unit, key=key)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def compared(value: Any, operator: str, limit: Any, unit: str = "MB", key: str =
         (compared(None, "<=", 3.0), None),
     ],
 )
-def test_the_round_value_with_which_it_would_pass(seen: Compared, value: Any) -> None:
+def test_the_round_value_with_which_it_would_pass(seen: Observation, value: Any) -> None:
     assert needed_value(seen) == value
 
 
@@ -100,7 +101,7 @@ def test_the_largest_round_figure_with_a_candidate(most: float, found: float | N
         (comparison(compared(9.0, "<=", 3.0)), "requires 9 MB, limit 3 MB (queue.maxrss)"),
         (
             comparison(
-                Compared(
+                Observation(
                     value=0.0,
                     operator=">",
                     limit=0.0,
@@ -112,11 +113,11 @@ def test_the_largest_round_figure_with_a_candidate(most: float, found: float | N
             "0 queues, limit above 0 queues (rule), rejected: cpucore 2, unknown_pilots 2",
         ),
         (
-            throttle(ThrottleState(condition="share_usage", figure=97.5, cap=90.0, unit="%", key="rule")),
+            throttle(Throttle(condition="share_usage", figure=97.5, cap=90.0, unit="%", key="rule")),
             "usage of the share 97.5 %, cap 90 % (rule)",
         ),
         (
-            throttle(ThrottleState(condition="quota_unknown", figure=0, cap=0, unit="-", key="config")),
+            throttle(Throttle(condition="quota_unknown", figure=0, cap=0, unit="-", key="config")),
             "the quota cannot be read, and until it can no jobs are made",
         ),
     ],

@@ -63,8 +63,8 @@ def test_what_waits_for_its_input_is_near_to_no_queue(broker: Command) -> None:
         (("shares",), {"gshare", "target_percent", "running_hs06"}),
         (("user", BUSY_USER), {"tasks", "throttles", "caps", "quotas", "advice"}),
         (("nucleus", "CERN-PROD"), {"line", "tasks", "rejected", "links"}),
-        (("explain", str(TOO_MUCH_MEMORY), "--no-evaluate"), {"rejected", "funnel", "verdict", "summary", "task"}),
-        (("agents",), {"agent", "last_outcome", "started", "finished", "pause"}),
+        (("explain", str(TOO_MUCH_MEMORY), "--no-evaluate"), {"decisions", "task", "now"}),
+        (("agents",), {"agent", "last_outcome", "started_at", "finished_at", "pause"}),
     ],
 )
 def test_as_objects(broker: Command, command: tuple[str, ...], keys: set[str]) -> None:

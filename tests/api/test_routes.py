@@ -254,16 +254,11 @@ def test_answers_are_those_of_the_command(
 
 
 def test_history_and_why_not_say_what_the_commands_say(client: httpx.Client, broker: Command) -> None:
-    events = _comparable(good(client.get(f"{V1}/tasks/{TASK + 2}/history"))["events"])
-    printed = lines(broker("history", str(TASK + 2), "--json").out)
-    assert [(one["event"], one["at"]) for one in _comparable(printed)] == [(one["event"], one["at"]) for one in events]
-    for event, shown in zip(events, _comparable(printed), strict=True):
-        assert {name: shown.get(name, value) for name, value in event["about"].items()} == event["about"]
+    events = good(client.get(f"{V1}/tasks/{TASK + 2}/history"))["events"]
+    assert lines(broker("history", str(TASK + 2), "--json").out) == events
     (answered,) = good(client.get(f"{V1}/tasks/{TASK + 2}/why-not/ALPHA_MCORE"))["answers"]
     (told,) = lines(broker("why-not", str(TASK + 2), "ALPHA_MCORE", "--json").out)
-    assert {name: answered["candidate"][name] for name in ("code", "rule")} == {
-        name: told[name] for name in ("code", "rule")
-    }
+    assert told == answered
     assert client.get(f"{V1}/tasks/{TASK + 2}/why-not/NOWHERE").status_code == 404
 
 

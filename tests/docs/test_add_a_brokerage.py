@@ -112,26 +112,28 @@ def test_its_agent_writes_what_it_decided(broker: Installed, stored: Database) -
 
 
 def test_its_decisions_are_explained(broker: Installed) -> None:
-    (first,) = broker("explain", str(FIRST))
+    (first,) = broker("explain", str(FIRST))[0]["decisions"]
     assert (first["brokerage"], first["outcome"]) == ("slot_reservation", "brokered")
     assert [(one["name"], one["factors"]) for one in first["candidates"]] == [
         ("ALPHA_MCORE", {"best_fit": 60 / 64}),
         ("BETA", {"best_fit": 60 / 100}),
     ]
     assert first["rejected"] == {"GAMMA_OFF": "not_online"} and first["assigned"] == {"ALPHA_MCORE": 60}
-    (last,) = broker("explain", str(LONG))
+    (last,) = broker("explain", str(LONG))[0]["decisions"]
     assert (last["outcome"], last["reason"]) == ("pending", "no_candidates")
     assert last["pending_until"] == "2026-08-01T12:10:00Z"
 
 
 def test_it_answers_why_not(broker: Installed) -> None:
     (full,) = broker("why-not", str(LARGE), "ALPHA_MCORE")
-    assert (full["code"], full["rule"]) == ("too_few_slots", "enough_slots")
-    assert (full["value"], full["limit"], full["unit"]) == (60.0, 4.0, "slots")
+    assert (full["candidate"]["code"], full["candidate"]["rule"]) == ("too_few_slots", "enough_slots")
+    seen = full["candidate"]["compared"]
+    assert (seen["value"], seen["limit"], seen["unit"]) == (60.0, 4.0, "slots")
     (long,) = broker("why-not", str(LONG), "BETA")
-    assert (long["code"], long["limit"], long["key"]) == ("too_long", 345600.0, "queue.maxtime")
+    seen = long["candidate"]["compared"]
+    assert (long["candidate"]["code"], seen["limit"], seen["key"]) == ("too_long", 345600.0, "queue.maxtime")
     (chosen,) = broker("why-not", str(LARGE), "BETA")
-    assert chosen["code"] == "chosen"
+    assert chosen["candidate"]["code"] == "chosen"
 
 
 def test_its_cycles_are_replayed(broker: Installed) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain.rejection_counts import Number, rejection_counts
+from broker.domain.rejection_counts import Counts, rejection_counts
 from broker.engine.job.decision import decision_of
 from tests.engine.toy_cycle import cycle, only, work
 from tests.engine.toy_rules import AtMost, Toy, mask
@@ -16,23 +16,23 @@ def test_a_queue_counts_where_its_last_pseudo_queue_went() -> None:
     rejected = {"A/SCORE": "status", "A/MCORE": "lowmemory", "A": "lowmemory", "B": "status"}
     counts = rejection_counts(rejected, [("status", 4, 2), ("lowmemory", 2, 1)], ["C/SCORE"])
     assert [(one.code, one.rejected, one.remaining) for one in counts.rejected] == [
-        ("status", Number(1, 2), Number(2, 2)),
-        ("lowmemory", Number(1, 1), Number(1, 1)),
+        ("status", Counts(1, 2), Counts(2, 2)),
+        ("lowmemory", Counts(1, 1), Counts(1, 1)),
     ]
-    assert (counts.start, counts.chosen) == (Number(3, 4), Number(1, 1))
+    assert (counts.start, counts.chosen) == (Counts(3, 4), Counts(1, 1))
     assert counts.by_queue == {"A": "lowmemory", "B": "status"}
 
 
 def test_a_queue_of_which_something_is_chosen_is_not_rejected() -> None:
     counts = rejection_counts({"A/SCORE": "status"}, [("status", 2, 1)], ["A/MCORE"])
-    assert counts.rejected[0].rejected == Number(0, 1)
-    assert (counts.start, counts.chosen, counts.by_queue) == (Number(1, 2), Number(1, 1), {})
+    assert counts.rejected[0].rejected == Counts(0, 1)
+    assert (counts.start, counts.chosen, counts.by_queue) == (Counts(1, 2), Counts(1, 1), {})
 
 
 @pytest.mark.parametrize("code", ["unknown_queue", "status"])
 def test_names_that_stand_for_no_queue_count_nowhere(code: str) -> None:
     counts = rejection_counts({"A": "status", "GONE": code}, [("status", 1, 0)], [])
-    assert (counts.start, len(counts.not_candidates)) == (Number(1, 1), 1)
+    assert (counts.start, len(counts.not_candidates)) == (Counts(1, 1), 1)
 
 
 def test_two_rules_of_one_code_are_one_reason() -> None:
@@ -43,7 +43,7 @@ def test_two_rules_of_one_code_are_one_reason() -> None:
 
 def test_nothing_at_all() -> None:
     counts = rejection_counts({}, [], [])
-    assert (counts.start, counts.rejected, counts.chosen) == (Number(0, 0), (), Number(0, 0))
+    assert (counts.start, counts.rejected, counts.chosen) == (Counts(0, 0), (), Counts(0, 0))
 
 
 masks = st.lists(st.booleans(), min_size=5, max_size=5)
@@ -65,7 +65,7 @@ def test_over_random_grids_the_reasons_and_the_chosen_are_the_start(
     counts = rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
     queues = sum(one.rejected.queues for one in counts.rejected)
     pseudo_queues = sum(one.rejected.pseudo_queues for one in counts.rejected)
-    assert counts.start == Number(queues + counts.chosen.queues, pseudo_queues + counts.chosen.pseudo_queues)
+    assert counts.start == Counts(queues + counts.chosen.queues, pseudo_queues + counts.chosen.pseudo_queues)
     assert len(counts.by_queue) == queues
     remaining = counts.rejected[-1].remaining if counts.rejected else counts.start
     assert remaining == counts.chosen

@@ -44,7 +44,7 @@ def shadow(
             asking = Asking(connection, database.names, until, settings_of(context).config)
             found = shadow_of(asking, until - span, age, name)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(found)
     else:
         show(found, limit)
     if plot is not None:

@@ -28,10 +28,10 @@ from broker.domain.work import Work
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
-from broker.engine.job.every_rule import RuleVerdict, every_rule
+from broker.engine.job.every_rule import every_rule
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.job.why_not import why_not, why_not_each
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import Answer, RuleVerdict
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import RuleFault
 from broker.engine.shared.rank import REASONS as RANKING_REASONS

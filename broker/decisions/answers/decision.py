@@ -1,8 +1,9 @@
-"""The pins that counted in a decision: fields of its queues that an operator held at its instant."""
+"""The last decisions about a task as an answer: the verdict, its figures, and the fields that operators held."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -11,11 +12,11 @@ import sqlalchemy as sa
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.main_reasons import NO_CANDIDATES
 from broker.decisions.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
-from broker.decisions.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
+from broker.decisions.answers.parts import FilterSummary, RejectedCandidate, TaskFacts
 from broker.decisions.answers.placed_together import is_of_program, placed_together
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision, is_late
-from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
+from broker.domain.rejection_counts import Counts, RejectionCounts, rejection_counts, unified_of
 from broker.domain.retry import first_redecided, redecided
 from broker.feeds.statements.queue_pins import Pin, held_pins
 from broker.history.answers.stored_states import ChunkState, chunk_states, most_rejecting
@@ -33,19 +34,6 @@ def pins_in(connection: sa.Connection, decision: Decision, decided_at: datetime)
     names = {*decision.rejected, *(one.name for one in decision.candidates)}
     queues = {name.partition("/")[0] for name in names} | names
     return [pin for pin in held_pins(connection, decided_at) if pin.queue in queues]
-
-
-def described(pin: Pin) -> dict[str, object]:
-    """A pin as an object for programs."""
-    return {
-        "queue": pin.queue,
-        "field": pin.field,
-        "value": pin.value,
-        "reason": pin.reason,
-        "editor": pin.editor,
-        "set_at": pin.set_at,
-        "until": pin.until,
-    }
 
 
 NUCLEUS = "nucleus"
@@ -198,7 +186,7 @@ def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | No
         remedies=Remedies(evaluated=False, why_not="not_asked") if again is None else again.remedies,
         position=None,
         notes=tuple(decision.notes),
-        pins=tuple(held_field(pin) for pin in pins),
+        pins=tuple(pin.held_field for pin in pins),
     )
 
 
@@ -211,19 +199,13 @@ def counts_of(decision: Decision) -> RejectionCounts:
 def filter_summary(counts: RejectionCounts, *, with_pseudo_queues: bool) -> FilterSummary:
     """The numbers as a part of an answer."""
 
-    def shown(number: Number) -> Counts:
-        return Counts(queues=number.queues, pseudo_queues=number.pseudo_queues if with_pseudo_queues else None)
+    def shown(number: Counts) -> Counts:
+        return number if with_pseudo_queues else replace(number, pseudo_queues=None)
 
     return FilterSummary(
         start=shown(counts.start),
         rejections=tuple(
-            Rejection(
-                code=line.code,
-                rejected=shown(line.rejected),
-                remaining=shown(line.remaining),
-                such_as=line.such_as,
-            )
-            for line in counts.rejected
+            replace(line, rejected=shown(line.rejected), remaining=shown(line.remaining)) for line in counts.rejected
         ),
         chosen=shown(counts.chosen),
         not_candidates=dict(counts.not_candidates),
@@ -298,16 +280,3 @@ def _draw(decision: Decision, candidate_kind: str) -> Literal["weighted", "prese
     if candidate_kind != NUCLEUS or decision.outcome != "brokered":
         return None
     return "preset" if decision.reason == PRESET else "weighted"
-
-
-def held_field(pin: Pin) -> HeldField:
-    """A pin as a part of an answer."""
-    return HeldField(
-        queue=pin.queue,
-        field=pin.field,
-        value=pin.value,
-        reason=pin.reason,
-        editor=pin.editor,
-        set_at=pin.set_at,
-        until=pin.until,
-    )

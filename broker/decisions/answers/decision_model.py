@@ -6,17 +6,17 @@ from datetime import datetime
 from typing import Literal
 
 from broker.decisions.answers.parts import (
-    Compared,
-    Counts,
     Figure,
     FilterSummary,
-    HeldField,
     RejectedCandidate,
     TaskFacts,
-    ThrottleState,
 )
 from broker.decisions.answers.placed_together import PlacedTogether
+from broker.domain.rejection_counts import Counts
 from broker.domain.retry import Redecide
+from broker.engine.analysis.throttle import Throttle
+from broker.engine.shared.answer import RuleVerdict
+from broker.feeds.statements.queue_pins import HeldField
 from broker.store.query_context import Answer
 
 VerdictCode = Literal[
@@ -152,7 +152,7 @@ class ExplainedDecision(Answer):
     seed: int
     engine: str
     verdict: Verdict
-    throttle: ThrottleState | None
+    throttle: Throttle | None
     together: PlacedTogether | None = None
     draw: Literal["weighted", "preset"] | None
     candidate_kind: str
@@ -189,20 +189,6 @@ class WhyNotLine(Answer):
     every_rule: tuple[RuleVerdict, ...] = ()
 
 
-class RuleVerdict(Answer):
-    """What one rule said of the candidate, in order.
-
-    ``verdict``: pass, fail, ``not_reached`` (an earlier rule had rejected it for good), ``unknown`` (it could not
-    judge) or ``not_asked`` (the rule does not look at this work).
-    """
-
-    rule: str
-    code: str
-    kind: str
-    verdict: Literal["pass", "fail", "not_reached", "unknown", "not_asked"]
-    compared: Compared | None = None
-
-
 class WhyNot(Answer):
     """The answer to why-not, of the last decision of each brokerage that knows the name."""
 
@@ -211,6 +197,3 @@ class WhyNot(Answer):
     name: str
     answers: tuple[WhyNotLine, ...]
     pins: tuple[HeldField, ...] = ()
-
-
-WhyNotLine.model_rebuild()

@@ -7,31 +7,12 @@ from datetime import datetime
 from pydantic import Field
 
 from broker.domain.decisions import Observation
+from broker.domain.rejection_counts import Counts, Rejection
 from broker.domain.retry import Redecide
 from broker.engine.shared.answer import Answer as CandidateAnswer
 from broker.store.query_context import Answer
 
 Figure = float | int | str | bool | None
-
-
-class Counts(Answer):
-    """So many candidates. ``queues``: unified queues, or nuclei; ``pseudo_queues``: theirs, None of nuclei."""
-
-    queues: int
-    pseudo_queues: int | None = None
-
-
-class Rejection(Answer):
-    """What one reason rejected, and what was left behind it; the reasons stand in the order of the rules.
-
-    A queue counts where its last pseudo-queue went, so that the numbers of all reasons and ``chosen`` add up to
-    ``start`` in both columns.
-    """
-
-    code: str
-    rejected: Counts
-    remaining: Counts
-    such_as: tuple[str, ...] = ()
 
 
 class FilterSummary(Answer):
@@ -46,17 +27,6 @@ class FilterSummary(Answer):
     not_candidates: dict[str, str] = Field(default_factory=dict)
 
 
-class Compared(Answer):
-    """What a rule compared: it keeps the candidate where ``value operator limit`` holds; ``key`` set the limit."""
-
-    value: Figure
-    operator: str
-    limit: Figure
-    unit: str
-    key: str
-    inputs: dict[str, Figure] = Field(default_factory=dict)
-
-
 class RejectedCandidate(Answer):
     """A candidate with the rule that decided, as why-not shows it.
 
@@ -68,7 +38,7 @@ class RejectedCandidate(Answer):
     rule: str
     kind: str
     title: str
-    compared: Compared | None
+    compared: Observation | None
     gap_percent: float | None = None
 
 
@@ -98,37 +68,6 @@ class TaskFacts(Answer):
     errordialog: str | None = None
 
 
-class HeldField(Answer):
-    """A field of a queue that an operator holds, whatever CRIC says."""
-
-    queue: str
-    field: str
-    value: object
-    reason: str
-    editor: str
-    set_at: datetime
-    until: datetime
-
-
-class ThrottleState(Answer):
-    """Why a task gets no jobs now: ``figure`` is beyond ``cap``, which ``key`` sets."""
-
-    condition: str
-    figure: float
-    cap: float
-    unit: str
-    key: str
-
-
-def compared(seen: Observation | None) -> Compared | None:
-    """What a rule observed, as a part of an answer."""
-    if seen is None:
-        return None
-    return Compared(
-        value=seen.value, operator=seen.operator, limit=seen.limit, unit=seen.unit, key=seen.key, inputs=seen.inputs
-    )
-
-
 def rejected_candidate(answer: CandidateAnswer) -> RejectedCandidate:
     """The engine's answer about a candidate, as a part of an answer."""
     return RejectedCandidate(
@@ -137,7 +76,7 @@ def rejected_candidate(answer: CandidateAnswer) -> RejectedCandidate:
         rule=answer.rule,
         kind=answer.kind,
         title=answer.title,
-        compared=compared(answer.observation),
+        compared=answer.observation,
         gap_percent=gap_percent(answer.observation),
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from broker.decisions.answers.parts import Compared, Figure, ThrottleState
+from broker.decisions.answers.parts import Figure
+from broker.domain.decisions import Observation
+from broker.engine.analysis.throttle import Throttle
 
 # A value may be as large as the limit, unless it says otherwise.
 _LIMITS = {"<=": "", "<": "below ", ">=": "at least ", ">": "above "}
@@ -89,7 +91,7 @@ def day_and_moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def comparison(seen: Compared) -> str:
+def comparison(seen: Observation) -> str:
     """``requires 288,900 MB, limit 48,000 MB (queue.maxrss)``; of what has no order ``paused, must be online (...)``.
 
     Where a field of the queue is the limit, the value is what the work requires; else it is what was found. What
@@ -99,7 +101,7 @@ def comparison(seen: Compared) -> str:
     return _comparison(seen) if not rejected else f"{_comparison(seen)}, rejected: {rejected}"
 
 
-def _comparison(seen: Compared) -> str:
+def _comparison(seen: Observation) -> str:
     value, limit = with_unit(seen.value, seen.unit), with_unit(seen.limit, seen.unit)
     if seen.operator not in _LIMITS:
         return f"{value}, must be {_OPERATORS.get(seen.operator, seen.operator)} {limit} ({seen.key})"
@@ -118,7 +120,7 @@ _THROTTLES = {
 }
 
 
-def throttle(state: ThrottleState) -> str:
+def throttle(state: Throttle) -> str:
     """``225 jobs that run, cap 150 (CAP_RUNNING_USER_JOBS)``."""
     if state.condition == "quota_unknown":
         return "the quota cannot be read, and until it can no jobs are made"

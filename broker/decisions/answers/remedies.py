@@ -13,15 +13,14 @@ from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.changed_work import TaskChange, lowered, task_changes
 from broker.decisions.answers.decision_model import Remedies, Remedy
-from broker.decisions.answers.parts import Counts, RejectedCandidate, rejected_candidate
+from broker.decisions.answers.parts import RejectedCandidate, rejected_candidate
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision, is_late
-from broker.domain.rejection_counts import unified_of
+from broker.domain.rejection_counts import Counts, unified_of
 from broker.domain.requests import Request
-from broker.engine.job.every_rule import RuleVerdict
 from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import Answer, RuleVerdict
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 
-from broker.decisions.answers.decision import held_field, no_decision
-from broker.decisions.answers.decision_model import RuleVerdict, WhyNot, WhyNotLine
+from broker.decisions.answers.decision import no_decision
+from broker.decisions.answers.decision_model import WhyNot, WhyNotLine
 from broker.decisions.answers.explain import read_answers
-from broker.decisions.answers.parts import compared, rejected_candidate
+from broker.decisions.answers.parts import rejected_candidate
 from broker.decisions.answers.remedies import Case, case_of
 from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import Answer, RuleVerdict
 from broker.feeds.statements.queue_pins import held_pins
 from broker.grid.answers.grid import snapshot_of
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
@@ -80,7 +80,7 @@ def read_why_not(
             jeditaskid=jeditaskid,
             name=meant,
             answers=tuple(_line(stored, answer, cases.get(stored.id), proceed) for stored, answer in found),
-            pins=tuple(held_field(pin) for moment in sorted(moments) for pin in pins[moments[moment]]),
+            pins=tuple(pin.held_field for moment in sorted(moments) for pin in pins[moments[moment]]),
         )
 
     return evaluated
@@ -122,9 +122,6 @@ def _line(stored: StoredDecision, answer: Answer, case: Case | None, proceed: Pr
     )
 
 
-def _every_rule(case: Case, name: str, proceed: Proceed) -> Iterator[RuleVerdict]:
+def _every_rule(case: Case, name: str, proceed: Proceed) -> list[RuleVerdict]:
     proceed()
-    for one in case.every_rule(name):
-        yield RuleVerdict(
-            rule=one.rule, code=one.code, kind=one.kind, verdict=one.verdict, compared=compared(one.observation)
-        )
+    return case.every_rule(name)

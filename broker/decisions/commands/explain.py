@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,8 +13,7 @@ from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.rendering.visible_text import remark
 from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.decisions.answers.decision import task_decision
-from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, WhyNotLine
-from broker.decisions.answers.parts import HeldField
+from broker.decisions.answers.decision_model import WhyNot, WhyNotLine
 from broker.decisions.answers.phrases import comparison
 from broker.decisions.answers.sentences import candidate_sentence
 from broker.decisions.commands.explain_text import show_explained, show_pins
@@ -56,8 +55,7 @@ def explain(
 
         plot_decisions(found, plot)
     if as_json:
-        for one in found.decisions:
-            print_json(_object(found, one))
+        print_json(found)
     else:
         show_explained(found)
     if exit_code and any(one.outcome != "brokered" for one in found.decisions):
@@ -86,7 +84,7 @@ def why_not(
             found = why_not_answer(asking, database, task, queue, wanted, every_rule, remark)
     if as_json:
         for line in found.answers:
-            print_json(_line_object(found, line))
+            print_json(line)
         return
     show_why_not(found)
 
@@ -124,44 +122,3 @@ def _show_every_rule(line: WhyNotLine) -> None:
         for one in line.every_rule
     ]
     print_table(("rule", Column("code", give_up=1), "says", "saw"), rows, title=line.candidate.name)
-
-
-def _line_object(found: WhyNot, line: WhyNotLine) -> dict[str, Any]:
-    """An answer to why-not as an object, in the order of the command line's contract."""
-    one = line.candidate.model_dump(mode="json")
-    seen = one.pop("compared") or dict.fromkeys(("value", "operator", "limit", "unit", "key"))
-    return {
-        "jeditaskid": found.jeditaskid,
-        "datasetid": line.datasetid,
-        "ramcount": line.ramcount,
-        "queue": one["name"],
-        **{name: one[name] for name in ("code", "rule", "kind", "title")},
-        **{name: seen[name] for name in ("value", "operator", "limit", "unit", "key")},
-        "inputs": seen.get("inputs", {}),
-        "gap_percent": one["gap_percent"],
-        **({"every_rule": [each.model_dump(mode="json") for each in line.every_rule]} if line.every_rule else {}),
-        **_pinned(found.pins),
-    }
-
-
-def _object(found: TaskDecision, one: ExplainedDecision) -> dict[str, Any]:
-    """A decision as an object: the keys of ``broker run --json`` first, then what makes it an answer."""
-    whole = one.model_dump(mode="json")
-    names = ("jeditaskid", "datasetid", "ramcount", "brokerage", "outcome", "reason")
-    output = {name: whole[name] for name in names}
-    output["ramcount"] = None if one.ramcount is None else int(one.ramcount)
-    output["candidates"] = [
-        {name: line[name] for name in ("name", "weight", "factors", "probability")} for line in whole["candidates"]
-    ]
-    output |= {name: whole[name] for name in ("rejected", "funnel", "assigned", "pending_until", "snapshot", "tuning")}
-    if one.outcome == "throttled":
-        output["throttle"] = whole["throttle"]
-    if one.together is not None:
-        output["together"] = whole["together"]
-    more = ("id", "decided_at", "seen_at", "times_seen", "seed", "engine", "verdict", "draw", "summary", "near_misses")
-    output |= {name: whole[name] for name in (*more, "remedies", "position", "notes")}
-    return {**output, "task": found.task.model_dump(mode="json"), "now": found.now, **_pinned(one.pins)}
-
-
-def _pinned(pins: tuple[HeldField, ...]) -> dict[str, Any]:
-    return {"pins": [pin.model_dump(mode="json") for pin in pins]} if pins else {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from broker.cli.rendering.cells import Percent, Since
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
-from broker.decisions.answers.parts import Counts, FilterSummary, HeldField
+from broker.decisions.answers.parts import FilterSummary
 from broker.decisions.answers.phrases import many, several
 from broker.decisions.answers.placed_together import is_of_program
 from broker.decisions.answers.sentences import (
@@ -22,6 +22,8 @@ from broker.decisions.answers.sentences import (
     verdict_sentence,
     waiting_sentence,
 )
+from broker.domain.rejection_counts import Counts
+from broker.feeds.statements.queue_pins import HeldField
 
 #: So many changes that would help are shown; the others are in --json.
 SHOWN_REMEDIES = 6

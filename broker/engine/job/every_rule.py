@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from broker.domain.decisions import Observation
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
+from broker.engine.shared.answer import RuleVerdict, Verdict
 from broker.engine.shared.pair_state import NOT_A_CANDIDATE
 from broker.rules.contract import Filter, GroupFilter
 
-Verdict = Literal["pass", "fail", "not_reached", "unknown", "not_asked"]
 AnyFilter = Filter[Any] | GroupFilter[Any]
-
-
-@dataclass(frozen=True)
-class RuleVerdict:
-    """The verdict of one rule on a candidate.
-
-    Attributes:
-        rule: its name.
-        code: of its rejections.
-        kind: ``persistent`` or ``temporary``.
-        verdict: ``not_asked`` where it does not look at the chunk, ``not_reached`` behind a rule that rejected for
-            good.
-        observation: what it saw; None where it was not reached or asked.
-    """
-
-    rule: str
-    code: str
-    kind: str
-    verdict: Verdict
-    observation: Observation | None
 
 
 def every_rule(cycle: JobCycle, result: ChunkResult, name: str) -> list[RuleVerdict]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from broker.domain.decisions import Observation
 from broker.domain.reason import Reason
 
 CHOSEN = "chosen"
+Verdict = Literal["pass", "fail", "not_reached", "unknown", "not_asked"]
+"""What one rule says of one candidate."""
 UNKNOWN_NAME, UNKNOWN_NUCLEUS = "unknown_queue", "unknown_nucleus"
 
 #: Of every brokerage: candidates of which something is not known, and those that nothing keeps out.
@@ -76,3 +79,18 @@ class Answer:
     def is_known(self) -> bool:
         """Whether the snapshot has a candidate of this name."""
         return self.code not in (UNKNOWN_NAME, UNKNOWN_NUCLEUS)
+
+
+@dataclass(frozen=True)
+class RuleVerdict:
+    """What one rule said of the candidate, in order.
+
+    ``verdict``: pass, fail, ``not_reached`` (an earlier rule had rejected it for good), ``unknown`` (it could not
+    judge) or ``not_asked`` (the rule does not look at this work). ``compared``: None where it was not reached or asked.
+    """
+
+    rule: str
+    code: str
+    kind: str
+    verdict: Verdict
+    compared: Observation | None = None

@@ -27,27 +27,9 @@ LATEST = timedelta(seconds=60)
 IMPORT_CONNECTIONS = 3
 
 
-class SourceDocument(BaseModel):
-    """A document that is on record.
+class SourceDocument(FedDocument):
+    """A document that is on record; ``age_s``: since it was last seen."""
 
-    Attributes:
-        feed: that wrote it.
-        document: its name.
-        source: ``api``, or where it was fetched.
-        records: how many it has.
-        sha256: of its bytes.
-        checked_at: when it was last seen.
-        changed_at: when it last changed.
-        age_s: since it was last seen.
-    """
-
-    feed: str
-    document: str
-    source: str
-    records: int
-    sha256: str
-    checked_at: datetime
-    changed_at: datetime
     age_s: float
 
 
@@ -124,4 +106,4 @@ def _refuse_wrong_time(taken_at: datetime, now: datetime) -> None:
 
 def _shown(one: FedDocument, now: datetime) -> SourceDocument:
     age_s = max(0.0, (now - one.checked_at).total_seconds())
-    return SourceDocument(**vars(one), age_s=age_s)
+    return SourceDocument(**dict(one), age_s=age_s)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from broker.errors import Refused
+from broker.store.query_context import Answer
 
 _COLUMNS = "id, queue, field, value, reason, editor, set_at, until, ended_at, ended_by"
 
@@ -18,24 +18,33 @@ class PinRefused(Refused):
     """A pin cannot be set or ended like this."""
 
 
-@dataclass(frozen=True)
-class Pin:
-    """A pin as it is kept. Times are aware; ``ended_at`` None: nobody ended it, so it ends at ``until``."""
+class HeldField(Answer):
+    """A field of a queue that an operator holds, whatever CRIC says."""
 
-    id: int
     queue: str
     field: str
-    value: Any
+    value: object
     reason: str
     editor: str
     set_at: datetime
     until: datetime
+
+
+class Pin(HeldField):
+    """A pin as it is stored. Times are aware; ``ended_at`` None: nobody ended it, so it ends at ``until``."""
+
+    id: int
     ended_at: datetime | None
     ended_by: str | None
 
     def holds(self, now: datetime) -> bool:
         """Whether it is in force at ``now`` (aware)."""
         return self.set_at <= now < (self.until if self.ended_at is None else min(self.ended_at, self.until))
+
+    @property
+    def held_field(self) -> HeldField:
+        """The pin without its number and end, as answers about decisions and queues show it."""
+        return HeldField(**self.model_dump(include=set(HeldField.model_fields)))
 
 
 def held_pins(connection: sa.Connection, now: datetime, queue: str | None = None) -> list[Pin]:
@@ -44,7 +53,7 @@ def held_pins(connection: sa.Connection, now: datetime, queue: str | None = None
         SELECT {_COLUMNS} FROM broker.queue_pins
         WHERE (CAST(:queue AS text) IS NULL OR queue = :queue) AND set_at <= :now AND until > :now
           AND (ended_at IS NULL OR ended_at > :now) ORDER BY queue, field, id""")  # noqa: S608 - a constant
-    return [Pin(*row) for row in connection.execute(query, {"queue": queue, "now": now})]
+    return [Pin(**row._mapping) for row in connection.execute(query, {"queue": queue, "now": now})]
 
 
 def pins_of_queue(connection: sa.Connection, queue: str, most: int = 1000) -> list[Pin]:
@@ -52,7 +61,7 @@ def pins_of_queue(connection: sa.Connection, queue: str, most: int = 1000) -> li
     query = sa.text(f"""
         SELECT {_COLUMNS} FROM broker.queue_pins WHERE queue = :queue
         ORDER BY set_at DESC, id DESC LIMIT :most""")  # noqa: S608 - a constant
-    return [Pin(*row) for row in connection.execute(query, {"queue": queue, "most": most})]
+    return [Pin(**row._mapping) for row in connection.execute(query, {"queue": queue, "most": most})]
 
 
 def set_pin(

@@ -11,9 +11,10 @@ import numpy as np
 
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.decisions.answers.parts import Compared, Figure, compared
+from broker.decisions.answers.parts import Figure
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.decisions.answers.stored_chunks import Group, groups_of
+from broker.domain.decisions import Observation
 from broker.engine.job.why_not import why_not
 from broker.grid.answers.models import NearMiss
 from broker.history.answers.stored_states import ChunkState
@@ -38,7 +39,7 @@ COLUMNS: Mapping[str, str] = {
 STEPS = {"MB": 1000.0, "s": 3600.0, "kB/s": 100.0, "jobs": 100.0, "events": 100.0}
 
 
-def needed_value(seen: Compared) -> Figure:
+def needed_value(seen: Observation) -> Figure:
     """The round value of a limit with which the value that a rule saw would pass; None where that is no number."""
     if seen.key == "queue.status":
         return "online"
@@ -55,7 +56,7 @@ def needed_value(seen: Compared) -> Figure:
     return None
 
 
-def with_field(snapshot: Snapshot, name: str, key: str, seen: Compared) -> tuple[Snapshot, Figure] | None:
+def with_field(snapshot: Snapshot, name: str, key: str, seen: Observation) -> tuple[Snapshot, Figure] | None:
     """The snapshot with one field of a candidate at the value that is needed, and that value; None if there is none."""
     value = needed_value(seen)
     if value is None:
@@ -109,7 +110,7 @@ def misses_at_queue(
 
 def _misses(code: str, queue: str, groups: Sequence[Group], proceed: Proceed) -> Iterator[NearMiss]:
     """The near misses for one code: for each pseudo-queue and field, the values that let chunks in."""
-    wanted: defaultdict[tuple[str, str, str], dict[float | str, Compared]] = defaultdict(dict)
+    wanted: defaultdict[tuple[str, str, str], dict[float | str, Observation]] = defaultdict(dict)
     for group in groups:
         for name, seen in _seen(group, queue, code, proceed):
             value = needed_value(seen)
@@ -153,13 +154,13 @@ def _some(values: list[float | str]) -> list[float | str]:
     return [ordered[place] for place in places][:MOST_VALUES]
 
 
-def _seen(group: Group, queue: str, code: str, proceed: Proceed) -> Iterator[tuple[str, Compared]]:
+def _seen(group: Group, queue: str, code: str, proceed: Proceed) -> Iterator[tuple[str, Observation]]:
     """What the rule of this code saw at each pseudo-queue of the queue that it rejected."""
     cycle = group.cycle(group.snapshot)
     for result in cycle.results():
         proceed()
         for answer in why_not(cycle, result, queue):
-            seen = compared(answer.observation)
+            seen = answer.observation
             if answer.code == code and seen is not None:
                 yield answer.queue, seen
 

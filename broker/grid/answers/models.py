@@ -7,7 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from broker.decisions.answers.parts import Compared, Figure, HeldField
+from broker.decisions.answers.parts import Figure
+from broker.domain.decisions import Observation
+from broker.feeds.statements.queue_pins import HeldField
 from broker.store.query_context import Answer
 
 
@@ -130,7 +132,7 @@ class NotACandidate(Answer):
 
     brokerage: str
     code: str
-    compared: Compared | None
+    compared: Observation | None
     since: datetime | None
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
-from broker.decisions.answers.decision import held_field
-from broker.decisions.answers.parts import Compared
+from broker.domain.decisions import Observation
 from broker.domain.queue_counts import QueueCount
 from broker.domain.rejection_counts import unified_of
 from broker.feeds.statements.feed_runs import changes_of_queue
@@ -100,7 +99,7 @@ def _answer(
         not_a_candidate=tuple(_not_candidates(asking, snapshot, at, queue, states)),
         limits=(),
         links=_links_of(asking, snapshot, at),
-        pins=tuple(held_field(pin) for pin in held_pins(asking.connection, asking.now, queue)),
+        pins=tuple(pin.held_field for pin in held_pins(asking.connection, asking.now, queue)),
         failing=failing is not None and failing.is_failing,
         failed_jobs=0 if failing is None else failing.failed,
         finished_jobs=0 if failing is None else failing.finished,
@@ -172,14 +171,14 @@ def _not_candidates(
             continue
         runs = unified.runs_analysis[at] if "analysis" in name else unified.runs_production[at]
         if not runs:
-            seen = Compared(
+            seen = Observation(
                 value=unified.type[at], operator="in", limit="its kind, unified", unit="-", key="queue.type"
             )
             found.append(
                 NotACandidate(brokerage=name, code="queue_type", compared=seen, since=_since(asking, queue, "type"))
             )
         elif unified.status[at] != ONLINE and not _is_chosen(queue, [one for one in states if one.brokerage == name]):
-            seen = Compared(value=unified.status[at], operator="==", limit=ONLINE, unit="-", key="queue.status")
+            seen = Observation(value=unified.status[at], operator="==", limit=ONLINE, unit="-", key="queue.status")
             since = _since(asking, queue, "status")
             found.append(NotACandidate(brokerage=name, code="status", compared=seen, since=since))
     return found

@@ -26,7 +26,7 @@ def links(
         found = all_links(asking, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
     if as_json:
         for line in found.links:
-            print_json(line.model_dump(mode="json"))
+            print_json(line)
         return
     show_links(found)
 

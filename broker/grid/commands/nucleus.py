@@ -29,13 +29,13 @@ def nucleus(
         if name is None:
             every = nuclei(asking)
             if as_json:
-                print_json(every.model_dump(mode="json"))
+                print_json(every)
             else:
                 show_nuclei(every)
             return
         found = nucleus_answer(asking, name)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(found)
         return
     show_nucleus(found)
 

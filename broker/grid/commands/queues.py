@@ -34,7 +34,7 @@ def queues(
         found = all_queues(asking, wanted)
     if as_json:
         for line in found.queues:
-            print_json(line.model_dump(mode="json"))
+            print_json(line)
         return
     show_queues(found)
 
@@ -84,7 +84,7 @@ def show_queue(
     with asked(context) as asking:
         found = queue_answer(asking, queue)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(found)
         return
     show_queue_answer(found)
 

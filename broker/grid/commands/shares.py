@@ -30,7 +30,7 @@ def shares(
         plot_shares(found, plot)
     if as_json:
         for line in found.shares:
-            print_json(line.model_dump(mode="json"))
+            print_json(line)
         return
     show_shares(found)
 

@@ -60,11 +60,6 @@ class HistoryEvent(Answer):
     event: str
     about: dict[str, Any]
 
-    def flat(self) -> dict[str, Any]:
-        """As one object, as ``broker history --json`` prints it."""
-        until = {} if self.until is None else {"until": self.until.isoformat()}
-        return {"at": self.at.isoformat(), "event": self.event, **until, **self.about}
-
 
 class History(Answer):
     """The history of a task, oldest first."""

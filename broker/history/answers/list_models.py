@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from broker.decisions.answers.parts import TaskFacts, ThrottleState
+from broker.decisions.answers.parts import TaskFacts
+from broker.engine.analysis.throttle import Throttle
 from broker.store.query_context import Answer
 
 MOST_LINES = 100_000
@@ -67,7 +68,7 @@ class TaskLine(Answer):
     queues: tuple[str, ...]
     times_seen: int
     decided_at: datetime | None
-    throttle: ThrottleState | None = None
+    throttle: Throttle | None = None
 
 
 class TaskList(Answer):
@@ -159,8 +160,8 @@ class UserAnswer(Answer):
     now: datetime
     user: str
     tasks: tuple[TaskLine, ...]
-    throttles: tuple[ThrottleState, ...]
-    caps: tuple[ThrottleState, ...]
+    throttles: tuple[Throttle, ...]
+    caps: tuple[Throttle, ...]
     running_jobs: float | None
     queued_jobs: float | None
     running_cores: float | None

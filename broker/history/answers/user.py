@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.decisions.answers.known_reasons import who_can_act
-from broker.decisions.answers.parts import ThrottleState
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES
-from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS
+from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS, Throttle
 from broker.gdpconfig import Tuning
 from broker.grid.answers.grid import last_snapshot, tuning_in_force
 from broker.history.answers.list_models import QuotaUse, TaskFilters, UserAnswer
@@ -56,7 +55,7 @@ def user_answer(asking: Asking, name: str) -> UserAnswer:
     )
 
 
-def caps_of(seen: OwnerJobs, tuning: Tuning) -> Iterator[ThrottleState]:
+def caps_of(seen: OwnerJobs, tuning: Tuning) -> Iterator[Throttle]:
     """Each figure of a user against its cap; twice as much as may run may wait. Pure."""
     stats = (
         ("running_jobs", seen.running_jobs, 1.0, USER_JOBS, "jobs"),
@@ -65,7 +64,7 @@ def caps_of(seen: OwnerJobs, tuning: Tuning) -> Iterator[ThrottleState]:
         ("queued_cores", seen.queued_cores, QUEUED_TIMES, USER_CORES, "cores"),
     )
     for condition, value, times, key, unit in stats:
-        yield ThrottleState(condition=condition, figure=value, cap=times * tuning.number(key), unit=unit, key=key)
+        yield Throttle(condition=condition, figure=value, cap=times * tuning.number(key), unit=unit, key=key)
 
 
 def _quotas(grid: AnalysisGrid, user: str) -> Iterator[QuotaUse]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from broker.decisions.answers.parts import TaskFacts, ThrottleState
+from broker.decisions.answers.parts import TaskFacts
 from broker.decisions.answers.phrases import day_and_moment, throttle
+from broker.engine.analysis.throttle import Throttle
 from broker.history.answers.list_models import UserAnswer
 
 
@@ -15,7 +16,7 @@ class Throttled(NamedTuple):
     """A task that a throttle holds back: when that was decided, and by which figures."""
 
     decided_at: datetime
-    throttle: ThrottleState
+    throttle: Throttle
     task: TaskFacts
 
 

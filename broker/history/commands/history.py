@@ -41,7 +41,7 @@ def history(
         plot_history(found, plot)
     if as_json:
         for event in found.events:
-            print_json(event.flat())
+            print_json(event)
         return
     show_history(found)
 

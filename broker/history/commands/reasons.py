@@ -35,7 +35,7 @@ def reasons(
             asking, ReasonFilters(brokerage=brokerage, compare_s=span.total_seconds(), with_rules=rules)
         )
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(found)
         return
     show_reasons(found, rules)
 

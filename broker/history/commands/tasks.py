@@ -67,7 +67,7 @@ def tasks(
         found = task_list(asking, known_task_filters(asking, filters))
     if as_json:
         for line in found.tasks:
-            print_json(line.model_dump(mode="json"))
+            print_json(line)
         return
     show_task_list(found)
 

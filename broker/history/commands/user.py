@@ -32,7 +32,7 @@ def user(
     with asked(context) as asking:
         found = user_answer(asking, name)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(found)
         return
     show_user(found)
 

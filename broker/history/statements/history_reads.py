@@ -13,7 +13,7 @@ from broker.domain.decision_records import StoredDecision
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, as_last_seen, decisions_of, with_live_counts
-from broker.tuning.statements.gdpconfig_rows import HistoryItem, TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningEvent, TuningStore
 
 _READ_DECISIONS = sa.text(f"""
     SELECT {COLUMNS} FROM {TABLE}
@@ -111,7 +111,7 @@ class TaskRecord:
     statuses: Sequence[StatusLine]
     actions: Sequence[ActionLine]
     left: Sequence[LeftLine]
-    versions: Sequence[HistoryItem]
+    versions: Sequence[TuningEvent]
 
 
 def read_record(connection: sa.Connection, names: Names, task: int, since: datetime | None = None) -> TaskRecord:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import sqlalchemy as sa
 import typer
 
 from agents.pools.submit_pool_refresh import read_file
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import at_option, moment_of
-from broker.errors import WRONG_USAGE, BrokerError, NotFound, did_you_mean
+from broker.errors import WRONG_USAGE, BrokerError, NotFound
+from broker.pools.answers.pool import pool_answer
 from broker.pools.answers.pool_files import (
     ReadResources,
     pool_in,
@@ -25,9 +25,10 @@ from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resources import Resources
 from broker.pools.statements import resource_versions
-from broker.pools.statements.pool_reads import PoolLine, all_pools, get_submit_pools_for_queue, one_pool, queues_of_pool
+from broker.pools.statements.pool_reads import PoolRecord, all_pools, get_submit_pools_for_queue
 from broker.pools.statements.resource_versions import ResourceVersion
 from broker.store.connection.database import Database
+from broker.store.query_context import Asking
 
 app = typer.Typer(no_args_is_help=True, help="SubmitPools: requirements of jobs, and the queues that meet them.")
 
@@ -146,10 +147,6 @@ CeName = Annotated[str | None, typer.Option("--ce", help="its CE,")]
 QueueName = Annotated[str | None, typer.Option("--queue", help="and its name.")]
 
 
-class NoSuchPool(NotFound):
-    """There is no pool of that identifier."""
-
-
 class HalfAQueue(BrokerError):
     """A queue is named by site, CE and queue together."""
 
@@ -175,7 +172,7 @@ def list_pools(
             raise HalfAQueue("a queue has a site, a CE and a name", "broker pool list", "give --site, --ce and --queue")
     if as_json:
         for pool in pools:
-            print_json(_row(pool))
+            print_json(pool)
         return
     columns = ("pool", "vo", "queues", "waiting jobs", "tasks", "last used", "refreshed")
     print_table(
@@ -191,16 +188,15 @@ def list_pools(
 def show(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> None:
     """One pool: its requirements, the queues that meet them by the resources in force, and why the others do not."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        row = _known(connection, pool_id)
-        mapped = queues_of_pool(connection, pool_id)
+        found = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
         version = resource_versions.current(connection)
-    reasons = {} if version is None else _reasons(row, version)
+    reasons = {} if version is None else _reasons(found, version)
     if as_json:
-        print_json(_row(row) | {"queues": [one.name for one in mapped], "rejected": reasons})
+        print_json({**dict(found), "rejected": reasons})
         return
-    for name, value in _row(row).items():
+    for name, value in found.model_dump(exclude={"now", "queues"}).items():
         print(f"{name:13} {value}")
-    rows = [(one.name, "yes", "") for one in mapped] + [(name, "no", reason) for name, reason in reasons.items()]
+    rows = [(one.name, "yes", "") for one in found.queues] + [(name, "no", reason) for name, reason in reasons.items()]
     print_table(("queue", "eligible", "reason"), sorted(rows))
 
 
@@ -208,22 +204,13 @@ def show(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> No
 def queues(context: typer.Context, pool_id: PoolId, as_json: AsJson = False) -> None:
     """The queues that are mapped to a pool, since when, and the PanDA queue of each."""
     with open_store(context) as database, database.read_snapshot() as connection:
-        _known(connection, pool_id)
-        found = queues_of_pool(connection, pool_id)
-    rows: list[dict[str, Any]] = [
-        {
-            "queue": one.name,
-            "panda_queue": one.panda_queue,
-            "first_seen_at": one.first_seen_at,
-            "confirmed_at": one.confirmed_at,
-        }
-        for one in found
-    ]
+        found = pool_answer(Asking(connection, database.names, moment_of(None, database)), pool_id)
     if as_json:
-        for row in rows:
-            print_json(row)
-    else:
-        print_table(("queue", "panda queue", "first seen", "confirmed"), [tuple(row.values()) for row in rows])
+        for one in found.queues:
+            print_json(one)
+        return
+    rows = [(one.name, one.panda_queue, one.first_seen_at, one.confirmed_at) for one in found.queues]
+    print_table(("queue", "panda queue", "first seen", "confirmed"), rows)
 
 
 @app.command("resources")
@@ -263,29 +250,7 @@ def _publish(database: Database, file: Path, at: str | None) -> bool:
         return resource_versions.publish(connection, text, moment)
 
 
-def _known(connection: sa.Connection, pool_id: str) -> PoolLine:
-    row = one_pool(connection, pool_id)
-    if row is None:
-        remedy = did_you_mean(pool_id, [one.pool_id for one in all_pools(connection)], "broker pool list shows all")
-        raise NoSuchPool(f"there is no pool {pool_id[:80]}", "broker.submit_pools", remedy)
-    return row
-
-
-def _row(row: PoolLine) -> dict[str, Any]:
-    return {
-        "pool": row.pool_id,
-        "vo": row.vo,
-        "canonical": row.canonical,
-        "created_at": row.created_at,
-        "last_used_at": row.last_used_at,
-        "refreshed_at": row.refreshed_at,
-        "queue_count": row.queue_count,
-        "waiting_jobs": row.waiting_jobs,
-        "tasks": row.tasks,
-    }
-
-
-def _reasons(row: PoolLine, version: ResourceVersion) -> dict[str, str]:
+def _reasons(row: PoolRecord, version: ResourceVersion) -> dict[str, str]:
     try:
         found = match_pools([parse_canonical(row.canonical)], version.said.resources)
     except RequirementRefused as error:

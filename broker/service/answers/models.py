@@ -9,16 +9,7 @@ from pydantic import Field
 
 from broker.decisions.answers.parts import Figure
 from broker.store.query_context import Answer
-
-
-class PauseLine(Answer):
-    """An agent that an operator has paused."""
-
-    agent: str
-    reason: str
-    editor: str
-    set_at: datetime
-    until: datetime
+from broker.store.service.agent_pauses import PauseLine
 
 
 class PartLine(Answer):

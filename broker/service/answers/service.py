@@ -14,12 +14,12 @@ from agents.service.configuration import AgentsConfiguration, config_file, load
 from agents.service.sections import section_of
 from broker.domain.parts import led_by, parts_of
 from broker.grid.answers.grid import last_snapshot
-from broker.service.answers.models import AgentLine, PartLine, PauseLine, ServiceAnswer, ServiceLine, SourceLine
+from broker.service.answers.models import AgentLine, PartLine, ServiceAnswer, ServiceLine, SourceLine
 from broker.service.statements.agent_cycles import Cycles, cycles_lately, database_clock
 from broker.store.query_context import Asking
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service import agent_runs, leases
-from broker.store.service.agent_pauses import ALL, UNTIL_RESUMED, Pause, held_pauses
+from broker.store.service.agent_pauses import ALL, UNTIL_RESUMED, Pause, PauseLine, held_pauses
 from broker.store.service.agent_runs import LastRun
 from broker.store.service.health import HEALTHY_WITHIN_S
 from broker.store.service.leases import LeaseRow
@@ -173,9 +173,7 @@ def _next_run(run: LastRun | None, period_s: float, paused: Pause | None, now: d
 
 def pause_line(pause: Pause) -> PauseLine:
     """A pause as a part of an answer."""
-    return PauseLine(
-        agent=pause.agent, reason=pause.reason, editor=pause.editor, set_at=pause.set_at, until=pause.until
-    )
+    return PauseLine(**pause.model_dump(include=set(PauseLine.model_fields)))
 
 
 def _service(row: Mapping[Any, Any], now: datetime) -> ServiceLine:

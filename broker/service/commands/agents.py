@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -59,7 +59,7 @@ def agents(
             lines = list(agent_lines(asking, installation))
     if json:
         for line in lines:
-            print_json(_object(line))
+            print_json(line)
         return
     show_agents(lines, now)
 
@@ -106,10 +106,3 @@ def _paused(line: AgentLine) -> str:
         return ""
     end = "until resumed" if pause.until == UNTIL_RESUMED else f"until {utc(pause.until)}"
     return f"{end} by {pause.editor}: {pause.reason}"
-
-
-def _object(line: AgentLine) -> dict[str, Any]:
-    """An agent as an object, in the order of the command line's contract."""
-    output = line.model_dump(mode="json")
-    output["started"], output["finished"] = output.pop("started_at"), output.pop("finished_at")
-    return output

@@ -26,7 +26,7 @@ def alarms(
         found = all_alarms(asking)
     if as_json:
         for alarm in found.alarms:
-            print_json(alarm.model_dump(mode="json"))
+            print_json(alarm)
         return
     show_alarms(found)
 

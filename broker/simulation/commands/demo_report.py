@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from broker.api.plain import plain
 from broker.cli.output import escaped, print_table
-from broker.decisions.commands.why_not_text import describe_answer, sentence
+from broker.decisions.answers.parts import rejected_candidate
+from broker.decisions.answers.sentences import candidate_sentence
 from broker.engine.shared.answer import Answer
 from broker.simulation.model.demo.summary import NucleusGiven, Summary, UserTask
 
@@ -53,11 +55,18 @@ def report_object(run: DemoRun) -> dict[str, Any]:
         "user_tasks": [{"user": run.users.get(task.jeditaskid), **asdict(task)} for task in run.user_tasks],
         "explained": None
         if run.explained is None
-        else {"jeditaskid": run.explained[0], "answers": [describe_answer(answer) for answer in run.explained[1]]},
+        else {
+            "jeditaskid": run.explained[0],
+            "answers": [plain(rejected_candidate(answer)) for answer in run.explained[1]],
+        },
         "seconds": {name: round(seconds, 3) for name, seconds in run.seconds.items()},
         "database": run.where,
         "next": list(run.commands),
     }
+
+
+def _explained(jeditaskid: int, answers: Sequence[Answer]) -> dict[str, Any]:
+    return {"jeditaskid": jeditaskid, "answers": [plain(rejected_candidate(answer)) for answer in answers]}
 
 
 def print_report(run: DemoRun) -> None:
@@ -165,7 +174,7 @@ def _print_explanation(run: DemoRun) -> None:
     task, answers = run.explained
     print(f"Why task {task} ({escaped(run.titles.get(task, ('', ''))[0])}) found no queue, one example of each reason:")
     for answer in answers:
-        print(f"  {escaped(sentence(answer))}")
+        print(f"  {escaped(candidate_sentence(rejected_candidate(answer)))}")
     print()
 
 

@@ -5,12 +5,12 @@ Each pause stays on record. All times are the database's, as those of leases and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
 from broker.errors import Refused
+from broker.store.query_context import Answer
 
 ALL = "all"
 """Stands for every agent."""
@@ -48,16 +48,20 @@ class AgentPaused(Refused):
     """A cycle does not start, since an operator or its brake has paused the agent."""
 
 
-@dataclass(frozen=True)
-class Pause:
-    """A pause as it is kept; ``agent`` may be :data:`ALL`. ``ended_by`` None: nobody, it ended by itself."""
+class PauseLine(Answer):
+    """An agent that an operator has paused."""
 
-    id: int
     agent: str
     reason: str
     editor: str
     set_at: datetime
     until: datetime
+
+
+class Pause(PauseLine):
+    """A pause as it is stored; ``agent`` may be :data:`ALL`. ``ended_by`` None: nobody, it ended by itself."""
+
+    id: int
     ended_at: datetime | None
     ended_by: str | None
 
@@ -81,12 +85,12 @@ def resume(connection: sa.Connection, agent: str, *, editor: str) -> bool:
 
 def held_pauses(connection: sa.Connection, agent: str | None = None) -> list[Pause]:
     """The pauses in force, of one agent (with that of all) or of every one, the longest first."""
-    return [Pause(*row) for row in connection.execute(_READ_PAUSES_IN_FORCE, {"agent": agent})]
+    return [Pause(**row._mapping) for row in connection.execute(_READ_PAUSES_IN_FORCE, {"agent": agent})]
 
 
 def pause_history(connection: sa.Connection, agent: str | None = None, most: int = 100) -> list[Pause]:
     """All pauses that there were, the newest first."""
-    return [Pause(*row) for row in connection.execute(_READ_PAUSES, {"agent": agent, "most": most})]
+    return [Pause(**row._mapping) for row in connection.execute(_READ_PAUSES, {"agent": agent, "most": most})]
 
 
 def refuse_paused(connection: sa.Connection, agent: str) -> None:

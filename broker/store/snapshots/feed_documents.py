@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from broker.fetching.documents import MAX_DOCUMENT_BYTES
 from broker.fetching.terms import Validators
+from broker.store.query_context import Answer
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,18 @@ def kept_documents(connection: sa.Connection, feed: str) -> dict[str, KeptDocume
     }
 
 
-@dataclass(frozen=True)
-class FedDocument:
-    """What is on record of a document, without its bytes."""
+class FedDocument(Answer):
+    """What is on record of a document, without its bytes.
+
+    Attributes:
+        feed: that wrote it.
+        document: its name.
+        source: ``api``, or where it was fetched.
+        records: how many it has.
+        sha256: of its bytes.
+        checked_at: when it was last seen.
+        changed_at: when it last changed.
+    """
 
     feed: str
     document: str

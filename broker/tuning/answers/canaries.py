@@ -16,28 +16,14 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, proposed
 from broker.gdpconfig.publish import vo_to_edit
 from broker.store.connection.database import Database
-from broker.tuning.answers.values import Json, typed_value
+from broker.tuning.answers.values import typed_value
 from broker.tuning.statements import canaries
-from broker.tuning.statements.canaries import CanaryOutcome
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.tuning.statements.canaries import OutcomeOfGroup
+from broker.tuning.statements.gdpconfig_rows import Json, TuningStore
 
 NOT_SPLIT = (*TIGHTENING_KEYS, "TW_DONE_JOB_STAT")
 """Keys that are read once for all tasks of a cycle."""
 MOST = 100
-
-
-class OutcomeOfGroup(BaseModel):
-    """What one brokerage decided meanwhile, about the chosen tasks (``canary``) or about the ``rest``."""
-
-    group: str
-    brokerage: str
-    decisions: int
-    tasks: int
-    brokered: int
-    pending: int
-    throttled: int
-    candidates: float
-    jobs: int
 
 
 class CanaryAnswer(BaseModel):
@@ -128,7 +114,11 @@ def stop(database: Database, now: datetime) -> CanaryAnswer:
 
 def _answer(database: Database, one: Canary, now: datetime) -> CanaryAnswer:
     with database.begin() as connection:
-        outcomes = canaries.outcomes(connection, one, tuple(offered()))
+        return canary_answer(one, canaries.outcomes(connection, one, tuple(offered())), now)
+
+
+def canary_answer(one: Canary, outcomes: list[OutcomeOfGroup], now: datetime) -> CanaryAnswer:
+    """One trial with what came of it, as every interface gives it."""
     return CanaryAnswer(
         canary=one.id,
         set={proposal.key: proposal.value for proposal in one.proposals},
@@ -140,10 +130,5 @@ def _answer(database: Database, one: Canary, now: datetime) -> CanaryAnswer:
         stopped_at=one.stopped_at,
         editor=one.editor,
         reason=one.reason,
-        outcomes=[_outcome(outcome) for outcome in outcomes],
+        outcomes=outcomes,
     )
-
-
-def _outcome(one: CanaryOutcome) -> OutcomeOfGroup:
-    output = {name: value for name, value in vars(one).items() if name != "chosen"}
-    return OutcomeOfGroup(group="canary" if one.chosen else "rest", **output)

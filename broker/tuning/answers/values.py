@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,9 +15,7 @@ from broker.gdpconfig.publish import Published, RowChange, differences
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.store.connection.database import Database
-from broker.tuning.statements.gdpconfig_rows import HistoryItem, TuningStore
-
-Json = bool | int | float | str | list[Any] | dict[str, Any] | None
+from broker.tuning.statements.gdpconfig_rows import Json, TuningEvent, TuningStore
 
 
 class KeyValue(BaseModel):
@@ -89,21 +86,6 @@ class TuningChange(BaseModel):
     changed: list[ValueChange]
 
 
-class TuningEvent(BaseModel):
-    """One row that a version changed, for the history; a version that changed none of ours has no key."""
-
-    version: int
-    published_at: datetime
-    editor: str
-    reason: str
-    component: str | None
-    key: str | None
-    vo: str | None
-    action: str | None
-    old: Json
-    new: Json
-
-
 def values(database: Database, vo: str) -> list[KeyValue]:
     """Every key, with the value that the next cycle will use for the tasks of ``vo``."""
     current = _live(database)
@@ -118,7 +100,11 @@ def value(database: Database, key: str, vo: str) -> KeyDetail:
     """
     entry_named(shipped_catalogue(), key)
     current = _live(database)
-    state = state_of(current, key, vo)
+    return key_detail(state_of(current, key, vo), current)
+
+
+def key_detail(state: KeyState, current: Published) -> KeyDetail:
+    """One key with what it means, as every interface gives it."""
     entry = state.entry
     return KeyDetail(
         **key_summary(state, current),
@@ -175,7 +161,7 @@ def history(connection: sa.Connection, database: Database, key: str | None, most
     """
     if key is not None:
         entry_named(shipped_catalogue(), key)
-    return [_event(item) for item in TuningStore(database.names).history(connection, key, most)]
+    return TuningStore(database.names).history(connection, key, most)
 
 
 def difference(database: Database, first: int, second: int) -> list[ValueChange]:
@@ -213,10 +199,6 @@ def key_summary(state: KeyState, current: Published) -> dict[str, Any]:
 def _finite(found: Value | None) -> Json:
     """A value for JSON, which has no infinity: no limit is null."""
     return None if isinstance(found, float) and math.isinf(found) else found
-
-
-def _event(item: HistoryItem) -> TuningEvent:
-    return TuningEvent.model_validate(vars(item))
 
 
 def value_change(one: RowChange) -> ValueChange:

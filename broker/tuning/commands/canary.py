@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,9 +19,10 @@ from broker.gdpconfig.canary import Canary, check_canary
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, proposed, read_proposals
 from broker.store.connection.database import Database
+from broker.tuning.answers.canaries import canary_answer
 from broker.tuning.answers.editors import Editor, editor_name
 from broker.tuning.statements import canaries
-from broker.tuning.statements.canaries import CanaryOutcome
+from broker.tuning.statements.canaries import OutcomeOfGroup
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 NOT_SPLIT = (*TIGHTENING_KEYS, "TW_DONE_JOB_STAT")
@@ -90,9 +91,9 @@ def _started(
         return canaries.start(connection, proposals, share, span, editor=editor, reason=reason)
 
 
-def _show(one: Canary, outcomes: Sequence[CanaryOutcome], now: datetime, json: bool) -> None:
+def _show(one: Canary, outcomes: list[OutcomeOfGroup], now: datetime, json: bool) -> None:
     if json:
-        print_json(_document(one, outcomes, now))
+        print_json(canary_answer(one, outcomes, now))
         return
     state = "runs" if one.runs_at(now) else "over"
     output = ", ".join(map(str, one.proposals))
@@ -107,30 +108,6 @@ def _show(one: Canary, outcomes: Sequence[CanaryOutcome], now: datetime, json: b
         print_table(("brokerage", "group", "tasks", *counts), [_row(outcome) for outcome in outcomes])
 
 
-def _row(one: CanaryOutcome) -> tuple[object, ...]:
+def _row(one: OutcomeOfGroup) -> tuple[object, ...]:
     shares = (f"{count / max(1, one.decisions):.1%}" for count in (one.brokered, one.pending, one.throttled))
-    return (one.brokerage, _group(one), one.tasks, one.decisions, *shares, one.candidates, one.jobs)
-
-
-def _group(one: CanaryOutcome) -> str:
-    return "canary" if one.chosen else "rest"
-
-
-def _document(one: Canary, outcomes: Sequence[CanaryOutcome], now: datetime) -> dict[str, Any]:
-    return {
-        "canary": one.id,
-        "set": {proposal.key: proposal.value for proposal in one.proposals},
-        "vo": sorted({proposal.vo for proposal in one.proposals}),
-        "share": one.share,
-        "running": one.runs_at(now),
-        "started_at": one.started_at,
-        "ends_at": one.ends_at,
-        "stopped_at": one.stopped_at,
-        "editor": one.editor,
-        "reason": one.reason,
-        "outcomes": [_outcome_document(outcome) for outcome in outcomes],
-    }
-
-
-def _outcome_document(one: CanaryOutcome) -> dict[str, Any]:
-    return {"group": _group(one), **{name: value for name, value in vars(one).items() if name != "chosen"}}
+    return (one.brokerage, one.group, one.tasks, one.decisions, *shares, one.candidates, one.jobs)

@@ -18,7 +18,7 @@ from broker.gdpconfig.reference import default_in_words, render_reference, scope
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.tuning.answers.editors import Editor, editor_name
-from broker.tuning.answers.values import key_summary, value_change
+from broker.tuning.answers.values import key_detail, key_summary, value_change
 from broker.tuning.commands.canary import canary
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
@@ -72,19 +72,7 @@ def get(context: typer.Context, key: Key, vo: Vo = "atlas", json: Json = False) 
     state = state_of(current, key, vo)
     entry = state.entry
     if json:
-        print_json(
-            {
-                **key_summary(state, current),
-                "type": entry.type.value,
-                "range": entry.accepted_range or None,
-                "app": entry.app,
-                "component": entry.component,
-                "scope": entry.scope,
-                "zero_means_default": entry.zero_means_default,
-                "meaning": entry.meaning,
-                "read_by": {where: list(codes) for where, codes in entry.read_by.items()},
-            }
-        )
+        print_json(key_detail(state, current))
     else:
         readers = "; ".join(f"{where}: {', '.join(codes)}" for where, codes in entry.read_by.items())
         source = f"{state.set_by}, VO {state.vo or 'any'}" if state.set_by else "default"
@@ -191,7 +179,7 @@ def diff(
     changes = differences(old.rows, new.rows)
     if json:
         for change in changes:
-            print_json(value_change(change).model_dump())
+            print_json(value_change(change))
         return
     print_table(
         ("key", "vo", f"version {first}", f"version {second}"),
@@ -214,7 +202,7 @@ def history(
         items = TuningStore(database.names).history(connection, key, limit)
     if json:
         for item in items:
-            print_json(vars(item))
+            print_json(item)
         return
     columns = ("version", "at (UTC)", "editor", "key", "vo", "old", "new", "reason")
     rows = [
@@ -252,7 +240,7 @@ def _change(context: typer.Context, change: Callable[[TuningStore, sa.Connection
             after = change(store, connection)
     changes = differences(before.rows, after.rows)
     if json:
-        print_json({"version": after.version, "changed": [value_change(one).model_dump() for one in changes]})
+        print_json({"version": after.version, "changed": [value_change(one) for one in changes]})
         return
     for one in changes:
         key, vo = one.row_id[1:]

@@ -23,7 +23,7 @@ from broker.gdpconfig.publish import Published
 from broker.history.pages.work import begin_run
 from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers import values as tuning_values
-from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
+from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.web.formats import in_path
 from broker.web.page_route import Form, back_to, page_router
 from broker.web.rendering import show, wants_json
@@ -41,7 +41,7 @@ class Values(BaseModel):
     """All keys with their values, and the versions of the tuning."""
 
     values: list[tuning_values.KeyValue]
-    history: list[tuning_values.TuningEvent]
+    history: list[TuningEvent]
     canaries: list[canary_trials.CanaryAnswer]
 
 

@@ -17,7 +17,7 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.domain.queue_fields import BadFieldValue, field_value
-from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
+from broker.feeds.statements.queue_pins import HeldField, Pin, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_is_known
 from broker.tuning.answers import canaries
 from broker.tuning.answers.canaries import CanaryAnswer
@@ -35,16 +35,10 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class PinLine(BaseModel):
+class PinLine(HeldField):
     """A field of a queue that an operator holds, whatever CRIC says."""
 
-    queue: str
-    field: str
     value: bool | int | float | str
-    reason: str
-    editor: str
-    set_at: datetime
-    until: datetime
     ended_at: datetime | None
     ended_by: str | None
     holds: bool
@@ -156,5 +150,4 @@ def stop_canary(request: Request, api: State) -> Response:
 
 
 def _pin(one: Pin, now: datetime) -> PinLine:
-    fields = {name: value for name, value in vars(one).items() if name != "id"}
-    return PinLine(**fields, holds=one.holds(now))
+    return PinLine(**one.model_dump(exclude={"id"}), holds=one.holds(now))

@@ -17,8 +17,8 @@ from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.gdpconfig.publish import Published
 from broker.tuning.answers import values
-from broker.tuning.answers.values import Json, KeyDetail, KeyValue, TuningChange, TuningEvent, ValueChange
-from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
+from broker.tuning.answers.values import KeyDetail, KeyValue, TuningChange, ValueChange
+from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, Json, TuningEvent, TuningStore
 
 router = guarded_router(tag="config")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from broker.gdpconfig.proposals import Proposal, proposed
 from broker.gdpconfig.publish import Published, last_good_to_json, rows_to_json
 from broker.store.connection.names import Names
 from broker.store.decisions.repeat_reads import pattern_of
+from broker.store.query_context import Answer
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 _LOCK = sa.text("LOCK TABLE broker.canaries IN SHARE ROW EXCLUSIVE MODE")
@@ -55,23 +55,23 @@ _COUNT_OUTCOMES = sa.text(f"""
         SELECT id, 1 AS times FROM broker.stored_decisions WHERE {_COUNTS}
         UNION ALL SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS int[]))
     ), decided AS (SELECT id, sum(times) AS times FROM counted GROUP BY id)
-    SELECT brokerage, tuning < 0 AS chosen, sum(times)::bigint AS decisions, count(DISTINCT jeditaskid) AS tasks,
+    SELECT CASE WHEN tuning < 0 THEN 'canary' ELSE 'rest' END AS "group", brokerage,
+           sum(times)::bigint AS decisions, count(DISTINCT jeditaskid) AS tasks,
            coalesce(sum(times) FILTER (WHERE outcome = 'brokered'), 0)::bigint AS brokered,
            coalesce(sum(times) FILTER (WHERE outcome = 'pending'), 0)::bigint AS pending,
            coalesce(sum(times) FILTER (WHERE outcome = 'throttled'), 0)::bigint AS throttled,
            (sum(times * candidate_count) / sum(times))::float8 AS candidates,
            sum(times * (SELECT sum(jobs::bigint) FROM jsonb_each_text(assigned) AS each(queue, jobs)))::bigint AS jobs
     FROM decided JOIN broker.stored_decisions USING (id)
-    GROUP BY brokerage, chosen ORDER BY brokerage, chosen""")  # noqa: S608 - a constant
+    GROUP BY brokerage, tuning < 0 ORDER BY brokerage, tuning < 0""")  # noqa: S608 - a constant
 
 
-@dataclass(frozen=True)
-class CanaryOutcome:
-    """What one brokerage decided while a canary ran, about the chosen tasks or about the rest.
+class OutcomeOfGroup(Answer):
+    """What one brokerage decided meanwhile, about the chosen tasks (``canary``) or about the ``rest``.
 
     Attributes:
+        group: whose decisions.
         brokerage: its name.
-        chosen: whether about the chosen tasks.
         decisions: decisions.
         tasks: distinct tasks.
         brokered: decisions with candidates that took jobs.
@@ -81,8 +81,8 @@ class CanaryOutcome:
         jobs: jobs in all.
     """
 
+    group: str
     brokerage: str
-    chosen: bool
     decisions: int
     tasks: int
     brokered: int
@@ -185,7 +185,7 @@ def tuning_with(connection: sa.Connection, names: Names, canary: Canary, base: P
     return Published(version, made.rows, made.last_good, made.catalogue)
 
 
-def outcomes(connection: sa.Connection, canary: Canary, brokerages: Sequence[str]) -> list[CanaryOutcome]:
+def outcomes(connection: sa.Connection, canary: Canary, brokerages: Sequence[str]) -> list[OutcomeOfGroup]:
     """What was decided while a canary ran, about the chosen tasks and about the rest, by brokerage."""
     values: dict[str, Any] = {"since": canary.started_at, "until": canary.over_at, "canary": canary.id}
     values["brokerages"] = list(brokerages)
@@ -197,7 +197,7 @@ def outcomes(connection: sa.Connection, canary: Canary, brokerages: Sequence[str
     )
     rows = connection.execute(_COUNT_OUTCOMES, {**values, "ids": list(again), "times": list(again.values())})
     return [
-        CanaryOutcome(**{**row._mapping, "candidates": row.candidates or 0.0, "jobs": row.jobs or 0}) for row in rows
+        OutcomeOfGroup(**{**row._mapping, "candidates": row.candidates or 0.0, "jobs": row.jobs or 0}) for row in rows
     ]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +36,7 @@ from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow
 from broker.store.connection.errors import SchemaMissing
 from broker.store.connection.names import Names
+from broker.store.query_context import Answer
 
 EDITOR_MAX_CHARACTERS = 128
 REASON_MAX_CHARACTERS = 1000
@@ -88,9 +88,11 @@ _READ_HISTORY = """
     LIMIT :limit"""
 
 
-@dataclass(frozen=True)
-class HistoryItem:
-    """One row that a version changed. A version that found no row of ours has one item without key.
+Json = bool | int | float | str | list[Any] | dict[str, Any] | None
+
+
+class TuningEvent(Answer):
+    """One row that a version changed, for the history; a version that changed none of ours has no key.
 
     Attributes:
         version: the version.
@@ -113,8 +115,8 @@ class HistoryItem:
     key: str | None
     vo: str | None
     action: str | None
-    old: object
-    new: object
+    old: Json
+    new: Json
 
 
 class TuningStore:
@@ -241,7 +243,7 @@ class TuningStore:
         target = self.version(connection, version)
         return self._edit(connection, editor, reason, expected_version, lambda current: plan_rollback(current, target))
 
-    def history(self, connection: sa.Connection, key: str | None = None, limit: int = 100) -> list[HistoryItem]:
+    def history(self, connection: sa.Connection, key: str | None = None, limit: int = 100) -> list[TuningEvent]:
         """What was changed, newest first.
 
         Args:
@@ -250,7 +252,7 @@ class TuningStore:
             limit: largest number of items.
         """
         rows = self._execute(connection, _READ_HISTORY, key=key, limit=limit)
-        return [HistoryItem(**{**row._mapping, "old": _shown(row.old), "new": _shown(row.new)}) for row in rows]
+        return [TuningEvent(**{**row._mapping, "old": _shown(row.old), "new": _shown(row.new)}) for row in rows]
 
     def _edit(
         self,

@@ -18,8 +18,7 @@ from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import cycle_keys, read_cycle, whole
 from broker.tuning.answers.canaries import proposals_of
-from broker.tuning.answers.values import Json
-from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import Json, TuningStore
 from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules
 from broker.whatif.model.executor import Answers, Comparing, answer

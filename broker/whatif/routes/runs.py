@@ -6,7 +6,6 @@ Simulations are listed with them; their figures have routes of their own.
 from __future__ import annotations
 
 import threading
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Path, Response
@@ -23,38 +22,13 @@ from broker.api.state import ApiState, State, Who, editor
 from broker.whatif.answers import long_runs
 from broker.whatif.routes.run_queue import RunQueue
 from broker.whatif.statements import runs
-from broker.whatif.statements.runs import Run
+from broker.whatif.statements.runs import Run, RunLine
 
 router = guarded_router(tag="runs")
 
 RunId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 _NAME = "runs"
 _making = threading.Lock()
-
-
-class RunLine(BaseModel):
-    """A run in short.
-
-    Attributes:
-        id: its number.
-        kind: ``what_if``, ``sweep``, ``preview``, ``replay`` or ``simulation``.
-        subject: who asked for it.
-        state: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``.
-        done: how much of ``total`` is done; null before it is known.
-        created_at: when it was asked for.
-        started_at: when it began.
-        ended_at: when it ended.
-    """
-
-    id: int
-    kind: str
-    subject: str
-    state: runs.State
-    done: int
-    total: int | None
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
 
 
 class RunDetail(RunLine):

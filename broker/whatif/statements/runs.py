@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
+
+from broker.store.query_context import Answer
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOST_AFTER_S = 60.0
@@ -64,13 +65,22 @@ _END_LOST_RUNS = sa.text("""
     WHERE state = 'running' AND seen_at < clock_timestamp() - make_interval(secs => :lost_s)""")
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run, as it is kept."""
+class RunLine(Answer):
+    """A run in short.
+
+    Attributes:
+        id: its number.
+        kind: ``what_if``, ``sweep``, ``preview``, ``replay`` or ``simulation``.
+        subject: who asked for it.
+        state: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``.
+        done: how much of ``total`` is done; null before it is known.
+        created_at: when it was asked for.
+        started_at: when it began.
+        ended_at: when it ended.
+    """
 
     id: int
     kind: str
-    asked: Mapping[str, Any]
     subject: str
     state: State
     done: int
@@ -78,6 +88,12 @@ class Run:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+
+
+class Run(RunLine):
+    """One run, as it is stored."""
+
+    asked: Mapping[str, Any]
     holder: str | None
     cancel: bool
     result: Any

@@ -50,7 +50,8 @@ def decided(database: Database) -> Database:
 
 
 def test_explain_gives_the_object_of_the_cycle(broker: OnDatabase, decided: Database) -> None:
-    (told,) = lines(broker(decided, "explain", str(TASK), "--json"))
+    (answered,) = lines(broker(decided, "explain", str(TASK), "--json"))
+    (told,) = answered["decisions"]
     assert (told["jeditaskid"], told["brokerage"], told["outcome"]) == (TASK, "production_job", "brokered")
     assert sum(told["assigned"].values()) == 5
     first, last = told["funnel"][0], told["funnel"][-1]
@@ -60,18 +61,19 @@ def test_explain_gives_the_object_of_the_cycle(broker: OnDatabase, decided: Data
 
 def test_why_not_names_the_rule_the_value_the_limit_and_the_key(broker: OnDatabase, decided: Database) -> None:
     (answer,) = lines(broker(decided, "why-not", str(TASK), "GAMMA_OFF", "--json"))
-    assert {name: answer[name] for name in ("code", "rule", "value", "operator", "limit", "key")} == {
-        "code": "status",
-        "rule": "status",
+    assert (answer["candidate"]["code"], answer["candidate"]["rule"]) == ("status", "status")
+    seen = answer["candidate"]["compared"]
+    assert {name: seen[name] for name in ("value", "operator", "limit", "key")} == {
         "value": "offline",
         "operator": "==",
         "limit": "online",
         "key": "queue.status",
     }
-    by_queue = {one["queue"]: one["code"] for one in lines(broker(decided, "why-not", str(TASK), "BETA", "--json"))}
+    candidates = [one["candidate"] for one in lines(broker(decided, "why-not", str(TASK), "BETA", "--json"))]
+    by_queue = {one["name"]: one["code"] for one in candidates}
     assert by_queue == {"BETA/MCORE": "chosen", "BETA/SCORE": "cpucore"}
     (test,) = lines(broker(decided, "why-not", str(TASK), "GAMMA_TEST", "--json"))
-    assert test["code"] == "test_queue"
+    assert test["candidate"]["code"] == "test_queue"
     wrong = broker(decided, "why-not", str(TASK), "GAMMA_OF", "--json")
     assert wrong.status == 4 and "did you mean GAMMA_OFF" in wrong.out
     assert lines(broker(decided, "why-not", str(TASK), "gamma_off", "--json")) == [answer]

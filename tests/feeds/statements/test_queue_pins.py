@@ -85,7 +85,7 @@ def test_a_pin_counts_in_decisions_and_is_shown(database: Database, capsys: pyte
     _, told = one_cycle(database, grid)
     assert told[0]["rejected"]["ALPHA_MCORE"] == "status"
     broker = runner(capsys, "--db", database.url)
-    shown = broker("explain", str(TASK), "--json").document
+    (shown,) = broker("explain", str(TASK), "--json").document["decisions"]
     assert [(pin["queue"], pin["field"], pin["value"], pin["editor"]) for pin in shown["pins"]] == [
         ("ALPHA_MCORE", "status", "offline", "alice")
     ]

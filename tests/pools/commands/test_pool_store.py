@@ -51,14 +51,14 @@ def lines(broker: Command, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_pools_on_record(grid: Database, broker: Command) -> None:
-    by_id = {one["pool"]: one for one in lines(broker, "pool", "list")}
+    by_id = {one["pool_id"]: one for one in lines(broker, "pool", "list")}
     assert list(by_id) == sorted(by_id) and len(by_id) == 2
     assert by_id[POOL] == {
-        "pool": POOL, "vo": "lhcb", "canonical": pool_for(Memory=5000).canonical,
-        "created_at": "2026-08-01T00:00:00+00:00", "last_used_at": "2026-08-01T00:00:00+00:00",
-        "refreshed_at": "2026-08-01T00:00:00+00:00", "queue_count": 1, "waiting_jobs": 2, "tasks": 1,
+        "pool_id": POOL, "vo": "lhcb", "canonical": pool_for(Memory=5000).canonical,
+        "created_at": "2026-08-01T00:00:00Z", "last_used_at": "2026-08-01T00:00:00Z",
+        "refreshed_at": "2026-08-01T00:00:00Z", "queue_count": 1, "waiting_jobs": 2, "tasks": 1,
     }  # fmt: skip
-    assert [one["pool"] for one in lines(broker, "pool", "list", "--vo", "LHCb")] == [POOL]
+    assert [one["pool_id"] for one in lines(broker, "pool", "list", "--vo", "LHCb")] == [POOL]
     assert {one["vo"] for one in lines(broker, "pool", "list", *PLACE, "short")} == {"atlas"}
     assert len(lines(broker, "pool", "list", *PLACE, "long")) == 2
     assert lines(broker, "pool", "list", *PLACE, "nowhere") == []
@@ -68,7 +68,7 @@ def test_pools_on_record(grid: Database, broker: Command) -> None:
 
 def test_one_pool(grid: Database, broker: Command) -> None:
     [one] = lines(broker, "pool", "show", POOL)
-    assert one["queues"] == ["SITE_A/ce1/long"]
+    assert [(queue["site"], queue["ce"], queue["queue"]) for queue in one["queues"]] == [("SITE_A", "ce1", "long")]
     assert one["rejected"] == {"SITE_A/ce1/short": "below:Memory", "SITE_B/ce1/QUEUE_B": "below:Memory"}
     assert "below:Memory" in broker("pool", "show", POOL).out
     execute(grid, "UPDATE broker.submit_pools SET canonical = '[]' WHERE pool_id = :id", id=POOL)
@@ -78,9 +78,16 @@ def test_one_pool(grid: Database, broker: Command) -> None:
 
 
 def test_the_queues_of_a_pool(grid: Database, broker: Command) -> None:
-    instant = "2026-08-01T00:00:00+00:00"
+    instant = "2026-08-01T00:00:00Z"
     assert lines(broker, "pool", "queues", POOL) == [
-        {"queue": "SITE_A/ce1/long", "panda_queue": "QUEUE_A", "first_seen_at": instant, "confirmed_at": instant}
+        {
+            "site": "SITE_A",
+            "ce": "ce1",
+            "queue": "long",
+            "panda_queue": "QUEUE_A",
+            "first_seen_at": instant,
+            "confirmed_at": instant,
+        }
     ]
     assert "QUEUE_A" in broker("pool", "queues", POOL).out
     assert broker("pool", "queues", "sp1-none").status == 4

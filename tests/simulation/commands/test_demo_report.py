@@ -97,6 +97,6 @@ def test_the_object_is_json_with_the_same_figures() -> None:
     assert told["jobs"] == 1250
     assert told["queues"][0] == {"queue": "BNL", "jobs": 1000, "tasks": 2, "weight": 2.5}
     assert told["waiting"][0]["codes"] == [["lowmemory", 60], ["status", 3]]
-    assert told["explained"]["answers"][0]["limit"] == 24_000.0
+    assert told["explained"]["answers"][0]["compared"]["limit"] == 24_000.0
     assert told["next"] == ["broker explain 7"]
     assert report_object(replace(RUN, explained=None))["explained"] is None

@@ -116,8 +116,8 @@ def test_the_story_of_a_task_says_that_values_were_tried_on_it(
     cycle(loaded, timedelta(hours=2))
     told = runner(capsys, "--db", loaded.url)("story", str(TASK), "--json")
     versions = [one for one in map(json.loads, told.out.splitlines()) if one["event"] == "tuning"]
-    assert [one["version"] for one in versions] == [-1, 1]
-    assert [one["changes"] for one in versions] == [[], []]
+    assert [one["about"]["version"] for one in versions] == [-1, 1]
+    assert [one["about"]["changes"] for one in versions] == [[], []]
     assert "a canary tries values on the task" in runner(capsys, "--db", loaded.url)("story", str(TASK)).out
 
 

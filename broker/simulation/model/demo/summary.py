@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts
+from broker.domain.rejection_counts import Counts, RejectionCounts, rejection_counts
 
 REASONS_OF_A_TASK = 4
 Decision = Mapping[str, Any]
@@ -153,7 +153,7 @@ def summarise(decisions: Iterable[Decision]) -> Summary:
         brokered=len(brokered),
         jobs=sum(sum((decision.get("assigned") or {}).values()) for decision in brokered),
         candidate_queues=start.queues,
-        candidates=start.pseudo_queues,
+        candidates=start.pseudo_queues or 0,
         queues=_queues(brokered),
         funnel=funnel,
         waiting=tuple(_waiting(decision) for decision in listed if decision["outcome"] != "brokered"),
@@ -184,7 +184,7 @@ def _counts(decision: Decision) -> RejectionCounts:
     return rejection_counts(decision.get("rejected") or {}, funnel, [one["name"] for one in decision["candidates"]])
 
 
-def _funnel(decisions: Iterable[Decision]) -> tuple[Number, tuple[FunnelLine, ...]]:
+def _funnel(decisions: Iterable[Decision]) -> tuple[Counts, tuple[FunnelLine, ...]]:
     """Candidates at the start, and one line for every code by which any went, in the order of the rules."""
     queues, pseudo_queues = 0, 0
     of_queues: Counter[str] = Counter()
@@ -192,12 +192,12 @@ def _funnel(decisions: Iterable[Decision]) -> tuple[Number, tuple[FunnelLine, ..
     order: list[str] = []
     for decision in decisions:
         counts = _counts(decision)
-        queues, pseudo_queues = queues + counts.start.queues, pseudo_queues + counts.start.pseudo_queues
+        queues, pseudo_queues = queues + counts.start.queues, pseudo_queues + (counts.start.pseudo_queues or 0)
         _merge_order(order, [line.code for line in counts.rejected])
         for line in counts.rejected:
             of_queues[line.code] += line.rejected.queues
-            of_pseudo_queues[line.code] += line.rejected.pseudo_queues
-    start = Number(queues, pseudo_queues)
+            of_pseudo_queues[line.code] += line.rejected.pseudo_queues or 0
+    start = Counts(queues, pseudo_queues)
     lines: list[FunnelLine] = []
     for code in order:
         queues, pseudo_queues = queues - of_queues[code], pseudo_queues - of_pseudo_queues[code]
