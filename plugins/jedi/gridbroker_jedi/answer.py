@@ -52,7 +52,7 @@ class Answer:
     Attributes:
         decision: with the reasons.
         candidates: best first; none for a chunk that has to wait.
-        distributed: ids of the datasets whose parts are in different places.
+        distributed: ids of the datasets that no rule keeps together and no place has completely.
         cloud: that the task belongs to, where it did not say so itself; None: not told.
     """
 
@@ -94,9 +94,15 @@ def fill(answer: Answer, chunk: Any, task_spec: Any) -> None:
     if answer.cloud and not task_spec.cloud:
         task_spec.cloud = answer.cloud
     specs = chunk.getDatasets()
-    for spec in specs:
-        if spec.datasetID in answer.distributed:
-            spec.setDistributed()
+    # what is at none of the candidates is read from afar, wherever it is
+    held = frozenset[int]().union(*(one.disk | one.tape for one in answer.candidates))
+    distributed = [
+        spec
+        for spec in specs
+        if spec.datasetID in answer.distributed and any(file.fileID in held for file in spec.Files)
+    ]
+    for spec in distributed:
+        spec.setDistributed()
     takes_jumbo = task_spec.getNumJumboJobs() is not None
     for one in answer.candidates:
         candidate = SiteCandidate(one.name, one.unified)
@@ -106,7 +112,7 @@ def fill(answer: Answer, chunk: Any, task_spec: Any) -> None:
             candidate.override_attribute("maxwdir", int(one.maxwdir_mb))
         if one.platform:
             candidate.override_attribute("platforms", one.platform)
-        _add_files(candidate, one, specs, bool(answer.distributed))
+        _add_files(candidate, one, specs, bool(distributed))
         if takes_jumbo and one.jumbo:
             chunk.addSiteCandidateForJumbo(candidate)
             if chunk.useJumbo not in ("fake", "only"):

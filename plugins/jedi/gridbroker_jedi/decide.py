@@ -22,6 +22,7 @@ from broker.codec.cut_codec import CutEncoder
 from broker.codec.work_codec import chunk_of, encode_work
 from broker.domain.arrays import AnyArray, Bools, Ints, codes_of
 from broker.domain.counted_load import CountedLoad
+from broker.domain.work import Work
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
@@ -99,7 +100,9 @@ def decide_chunk(
     if name == GENERIC:
         answer = Answer(decision, _plain_candidates(engine, work, result), cloud=work.work.chunks.cloud[0])
     else:
-        answer = Answer(decision, _candidates(engine, work, result, placed), _distributed(work))
+        # PanDA's production broker lets JEDI move what is not at a queue, and marks no dataset
+        distributed = _distributed(work.work) if analysis else frozenset[int]()
+        answer = Answer(decision, _candidates(engine, work, result, placed), distributed)
     return Decided(answer, encode_work(chunk_of(work.work, 0), load, CutEncoder(work).encode(0)))
 
 
@@ -113,9 +116,13 @@ def _with_requests(
     return dataclasses.replace(work, work=whole)
 
 
-def _distributed(work: CycleWork) -> frozenset[int]:
-    inputs = work.work.inputs
-    chosen = inputs.distributed & ~inputs.is_pseudo
+def _distributed(work: Work) -> frozenset[int]:
+    """The datasets that no rule keeps together and no place has completely: JEDI takes their files where they are."""
+    inputs, replicas = work.inputs, work.replicas
+    placed, whole = np.zeros(len(inputs), dtype=np.bool_), np.zeros(len(inputs), dtype=np.bool_)
+    placed[replicas.input] = True
+    whole[replicas.input[replicas.complete]] = True
+    chosen = inputs.distributed & ~inputs.is_pseudo & placed & ~whole
     return frozenset(inputs.datasetid[chosen].tolist())
 
 

@@ -137,7 +137,11 @@ def load_rucio(connection: Any, home: Path) -> None:
     tables = rucio_stub.TABLES
     tables.replicas = _rows(connection, "broker.dataset_replicas")
     tables.named_files = _rows(connection, "broker.file_replicas")
-    tables.metadata = _rows(connection, "broker.dataset_metadata")
+    tables.metadata = [
+        # JSON comes as text, as PanDA wants it of its own tables
+        row | {"rule_groupings": json.loads(row["rule_groupings"] or "null")}
+        for row in _rows(connection, "broker.dataset_metadata")
+    ]
     tables.contents = _rows(connection, "broker.container_contents")
     tables.global_usage = _rows(connection, "broker.rucio_account_usage")
     tables.local_usage = _rows(connection, "broker.rucio_local_usage")
