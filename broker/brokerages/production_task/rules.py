@@ -50,8 +50,9 @@ WEIGHTS: tuple[Weight[TaskPairs], ...] = (Locality(), Tape(), FreeFraction(), Fr
 LOAD_WEIGHTS: tuple[NucleusLoadWeight, ...] = (RemainingWork(),)
 
 #: Rules of the job brokerage that are not asked whether a nucleus could run the jobs: they depend on the nucleus of the
-#: task, on single files, or on the links to the nucleus. Source: PanDA production brokerage, job check.
-NOT_ASKED = ("full_chain", "not_full_chain", "io", "non_local", "low_network_weight")
+#: task, on single files, or on the links to the nucleus, or come when queues are weighed. Source: PanDA production
+#: brokerage, job check.
+NOT_ASKED = ("full_chain", "not_full_chain", "io", "non_local", "low_network_weight", "resource_type_known")
 
 
 def chain() -> NucleusChain:

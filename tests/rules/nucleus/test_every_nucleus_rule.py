@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.brokerages.production_job.rules import chain as job_chain
+from agents.service.profile_file import load_profile
 from broker.brokerages.production_task.rules import (
     FILTERS,
     LOAD_WEIGHTS,
@@ -14,6 +14,8 @@ from broker.brokerages.production_task.rules import (
     asked_filters,
     chain,
 )
+from broker.brokerages.profile import rules_of
+from broker.engine.shared.chain import QueueChain
 from broker.rules.contract import Rule
 from broker.snapshot.source_list import NAMES
 
@@ -41,7 +43,11 @@ def test_the_chain_has_them_all_in_order() -> None:
     assert [rule.name for rule in chain()] == [rule.name for rule in (*FILTERS, *WEIGHTS, *LOAD_WEIGHTS)]
 
 
-def test_rules_that_are_not_asked_are_rules_of_the_job_brokerage() -> None:
-    names = {rule.name for rule in job_chain().filters}
-    assert set(NOT_ASKED) <= names
-    assert {rule.name for rule in asked_filters(job_chain())} == names - set(NOT_ASKED)
+@pytest.mark.parametrize("profile", ["seed", "panda"])
+def test_rules_that_are_not_asked_are_rules_of_the_job_brokerage(profile: str) -> None:
+    jobs = rules_of(load_profile(profile), "production_job").chain
+    assert isinstance(jobs, QueueChain)
+    names = {rule.name for rule in jobs.filters}
+    # one of them is added by the profile of PanDA
+    assert set(NOT_ASKED) - names == (set() if profile == "panda" else {"resource_type_known"})
+    assert {rule.name for rule in asked_filters(jobs)} == names - set(NOT_ASKED)
