@@ -213,14 +213,14 @@ def test_a_call_brings_its_own_task_up_to_date(site: Site) -> None:
     files = site.panda_row(
         "SELECT array_agg(fileid), count(*) FROM doma_panda.jedi_dataset_contents WHERE jeditaskid = :task", task=task
     )[0]
-    copy_chunk_of_call(site.mirror, task, {dataset: 10**9}, files[:2], 3.0)
+    copy_chunk_of_call(site.mirror, task, {dataset: 10**9}, files[:2], parameters=True, done_job_hours=3.0)
     assert site.one(f"SELECT taskparams FROM doma_panda.jedi_taskparams WHERE jeditaskid = {task}") == '{"new": 1}'
     assert site.one(f"SELECT transuses FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}") == "new"
     status = f"SELECT count(*) FROM doma_panda.jedi_dataset_contents WHERE jeditaskid = {task} AND status = 'picked'"
     assert site.one(status) == 2
     counted = f"SELECT counted FROM doma_panda.{ENDED_JOBS.name} WHERE jeditaskid = {task} AND piloterrorcode = 1099"
     assert site.one(counted) == 3
-    copy_chunk_of_call(site.mirror, task, {}, [], 1.0)
+    copy_chunk_of_call(site.mirror, task, {}, [], done_job_hours=1.0)
     assert site.one(f"SELECT count(*) FROM doma_panda.{ENDED_JOBS.name} WHERE jeditaskid = {task}") == 0
 
 

@@ -78,7 +78,13 @@ def copy_tasks_of_call(mirror: Mirror, tasks: Sequence[int]) -> None:
 
 
 def copy_chunk_of_call(
-    mirror: Mirror, task: int, datasets: Mapping[int, int], files: Sequence[int], done_job_hours: float | None
+    mirror: Mirror,
+    task: int,
+    datasets: Mapping[int, int],
+    files: Sequence[int],
+    *,
+    parameters: bool = False,
+    done_job_hours: float | None = None,
 ) -> None:
     """Bring up to date what the decision on a chunk reads of its own task.
 
@@ -87,6 +93,7 @@ def copy_chunk_of_call(
         task: of the chunk.
         datasets: of the chunk, with their numbers of files.
         files: ids of the chunk's files, which JEDI has claimed.
+        parameters: whether the brokerage reads the row and the parameters of the task.
         done_job_hours: how far back ended jobs count; None where the brokerage does not ask for them.
 
     Raises:
@@ -98,9 +105,9 @@ def copy_chunk_of_call(
             one for one, count in datasets.items() if mirrored_tasks.files_here(connection, names, task, one) < count
         ]
     _merge(mirror, FILES, "datasetid", lacking)
+    for copy in (TASKS, PARAMETERS) if parameters else ():
+        _merge(mirror, copy, "jeditaskid", [task])
     if done_job_hours is not None:
-        _merge(mirror, TASKS, "jeditaskid", [task])
-        _merge(mirror, PARAMETERS, "jeditaskid", [task])
         _copy_ended_jobs(mirror, task, done_job_hours)
     with mirror.database.begin() as connection:
         copy_writing.allow_writing(connection, FILES.name)

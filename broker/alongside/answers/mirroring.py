@@ -61,6 +61,7 @@ class Mirror:
         reader: of PanDA's database.
         clock: the time now (aware).
         sources: of other distributions that rules name.
+        present: columns of PanDA's tables where they are known already; it is added to.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Mirror:
         reader: PandaReader,
         clock: Callable[[], datetime],
         sources: Sequence[AnySource] = (),
+        present: dict[str, frozenset[str]] | None = None,
     ) -> None:
         mode = check(database)
         if mode != MIRRORED:
@@ -77,7 +79,7 @@ class Mirror:
             )
         self.database, self.reader, self.clock = database, reader, clock
         self._sources = tuple(sources)
-        self._present: dict[str, frozenset[str]] = {}
+        self._present = {} if present is None else present
 
     def copy_grid(self, every: timedelta) -> PartReport:
         """The tables that snapshots are made from."""

@@ -106,6 +106,14 @@ def decide_chunk(
     return Decided(answer, encode_work(chunk_of(work.work, 0), load, CutEncoder(work).encode(0)))
 
 
+def hours_of_ended_jobs(view: GridView, name: str, tables: ChunkTables) -> float | None:
+    """How far back ended jobs of a chunk's task count; None where the brokerage does not ask for them."""
+    if name != ANALYSIS:
+        return None
+    tuning = view.published.tuning(str(tables.tasks.texts["vo"][0]))
+    return float(tuning.only((DONE_JOB_HOURS,)).number(DONE_JOB_HOURS))
+
+
 def _with_requests(
     connection: sa.Connection, view: GridView, work: CycleWork, tuning: Tuning, now: datetime
 ) -> CycleWork:

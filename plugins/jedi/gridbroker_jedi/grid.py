@@ -14,6 +14,7 @@ from agents.brokerage.grid_reading import GridReader, GridReading, grid_reader
 from agents.service.configuration import config_file
 from agents.service.process import load_process
 from agents.service.profile_file import load_profile
+from broker.alongside.statements.copy_records import copied_at
 from broker.brokerages.base import Rules
 from broker.brokerages.profile import rules_of
 from broker.brokerages.profile_options import ProfileError
@@ -71,12 +72,16 @@ class GridView:
         published: the gdpconfig values.
         catalogue: the tables that the database has.
         taken_at: when (aware).
+        as_of: how the grid was then (aware): where its tables are copies, when the newest of them was made.
+        mirrored: whether they are copies.
     """
 
     reading: GridReading
     published: Published
     catalogue: TableCatalogue
     taken_at: datetime
+    as_of: datetime
+    mirrored: bool
 
 
 class GridKeeper:
@@ -129,5 +134,7 @@ class GridKeeper:
             catalogue = TableCatalogue.read(connection, self._database.names)
             published = TuningStore(self._database.names).read_current(connection, live=True)
             reading = self._reader.read(connection, catalogue, now, lambda: None)
-        self._view = GridView(reading, published, catalogue, now)
+            copied = copied_at(connection)
+        newest = max((at for at in (copied or {}).values() if at is not None), default=now)
+        self._view = GridView(reading, published, catalogue, now, min(now, newest), copied is not None)
         return self._view

@@ -18,6 +18,7 @@ from gridbroker_jedi.answer import Answer, UnusableAnswerError
 from gridbroker_jedi.chunk import tables_of
 from gridbroker_jedi.decide import ANALYSIS, GENERIC, PRODUCTION
 from gridbroker_jedi.fallback import panda_job_broker
+from gridbroker_jedi.mirror import OwnTask
 from gridbroker_jedi.service import NoDecisionError, service
 
 logger: logging.Logger = PandaLogger().getLogger(__name__.split(".")[0])
@@ -54,7 +55,8 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
             log.error(f"gridbroker cannot be configured: {error}")
             return self._fall_back(None, taskSpec, cloudName, inputChunk, taskParamMap)
         try:
-            found = broker.chunk(name, tables_of(taskSpec, inputChunk), self._placed)
+            own = OwnTask.of_chunk(self.taskBufferIF, taskSpec, inputChunk)
+            found = broker.chunk(name, tables_of(taskSpec, inputChunk), self._placed, own)
             answers.check(found, self.siteMapper.checkSite, _file_ids(inputChunk))
         except (NoDecisionError, UnusableAnswerError) as error:
             reason = error.reason if isinstance(error, NoDecisionError) else str(error).partition(":")[0]

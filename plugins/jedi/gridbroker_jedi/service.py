@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import platformdirs
 
@@ -33,8 +33,9 @@ from broker.store.decisions import decision_writing
 from broker.store.snapshots import stored_snapshots
 from gridbroker_jedi.answer import Answer
 from gridbroker_jedi.chunk import ChunkTables
-from gridbroker_jedi.decide import TASKS, Decided, decide_chunk, decide_tasks
+from gridbroker_jedi.decide import PRODUCTION, TASKS, Decided, decide_chunk, decide_tasks, hours_of_ended_jobs
 from gridbroker_jedi.grid import GridKeeper, GridView, read_rules, readers_of
+from gridbroker_jedi.mirror import OwnTask, copy_claimed_tasks
 from gridbroker_jedi.settings import PluginSettings, read_settings
 
 LOG = logging.getLogger("gridbroker_jedi")
@@ -77,7 +78,11 @@ class BrokerService:
         self._stored: set[str] = set()
 
     def chunk(
-        self, brokerage: str, tables: ChunkTables, placed: Callable[[Mapping[str, str]], Mapping[str, int]]
+        self,
+        brokerage: str,
+        tables: ChunkTables,
+        placed: Callable[[Mapping[str, str]], Mapping[str, int]],
+        own: OwnTask | None = None,
     ) -> Answer:
         """The decision on a chunk.
 
@@ -85,6 +90,7 @@ class BrokerService:
             brokerage: that decides.
             tables: the chunk.
             placed: jobs that JEDI has placed, by unified queue, from the names of queues.
+            own: of which the copies are brought up to date where PanDA's tables are mirrored.
 
         Raises:
             NoDecisionError: there is none in time.
@@ -95,6 +101,9 @@ class BrokerService:
             parts, view = self._usable(brokerage, now)
             queues = view.reading.snapshot.queues
             names = dict(zip(queues.name.tolist(), queues.unified_name.tolist(), strict=True))
+            if view.mirrored and own is not None:
+                hours = hours_of_ended_jobs(view, brokerage, tables)
+                own.copy(parts.database, self._clock, parameters=brokerage != PRODUCTION, done_job_hours=hours)
             with parts.database.read_snapshot() as connection:
                 return view, decide_chunk(connection, view, brokerage, parts.rules, tables, placed(names), now)
 
@@ -104,8 +113,12 @@ class BrokerService:
             self._later(lambda: self._keep(view, now, [record]))
         return decided.answer
 
-    def tasks(self, vo: str, tasks: Sequence[int], seed: int) -> list[tuple[AssignedTask, str | None]]:
+    def tasks(
+        self, vo: str, tasks: Sequence[int], seed: int, task_buffer: Any = None
+    ) -> list[tuple[AssignedTask, str | None]]:
         """The decision on each of the tasks that JEDI has claimed, with the nucleus that was drawn.
+
+        ``task_buffer``: JEDI's, through which the copies of the tasks are brought up to date in mode ``mirrored``.
 
         Raises:
             NoDecisionError: there is none in time.
@@ -114,6 +127,8 @@ class BrokerService:
 
         def decide() -> tuple[GridView, list[tuple[AssignedTask, str | None]]]:
             parts, view = self._usable(TASKS, now)
+            if view.mirrored and task_buffer is not None:
+                copy_claimed_tasks(parts.database, task_buffer, self._clock, tasks)
             with parts.database.read_snapshot() as connection:
                 return view, decide_tasks(connection, view, parts.rules, vo, tasks, now, seed)
 
@@ -161,7 +176,7 @@ class BrokerService:
             asked = f"profile {self.settings.profile} has no brokerage {brokerage}"
             raise NoDecisionError("error", f"{asked}; name a class for {', '.join(parts.keepers)} in modConfig")
         view = parts.keepers[brokerage].view()
-        age = now - view.taken_at
+        age = now - view.as_of
         if age > timedelta(seconds=self.settings.stale_s):
             limit = f"limit {self.settings.stale_s:g} s"
             raise NoDecisionError("stale_snapshot", f"the snapshot is {age.total_seconds():.0f} s old ({limit})")

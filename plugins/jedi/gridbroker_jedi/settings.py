@@ -26,6 +26,11 @@ class PluginSettings(BaseModel):
         fallback: ``panda`` asks PanDA's own class, ``wait`` lets the task wait for its next turn.
         fallback_class: ``module:Class`` to fall back to; None for PanDA's class of the VO and label.
         record: whether decisions are kept in ``broker.decisions``, for explanations and shadow comparisons.
+        mirror_every_s: in mode ``mirrored``, how often the tables of the grid and of live tasks are copied.
+        mirror_work_every_s: how often what only shadow mode and cycles of the service read is copied; 0: never.
+        oracle_dsn: ``host:port/service`` of PanDA's Oracle, to copy from there instead of through JEDI's task buffer.
+        oracle_user: account there.
+        oracle_password_file: file with its password.
         explanation_url: link for a task's error dialog, with ``{jeditaskid}`` in it; None for text only.
     """
 
@@ -43,6 +48,11 @@ class PluginSettings(BaseModel):
     fallback: Literal["panda", "wait"] = "panda"
     fallback_class: str | None = None
     record: bool = True
+    mirror_every_s: float = Field(default=60.0, gt=0)
+    mirror_work_every_s: float = Field(default=600.0, ge=0)
+    oracle_dsn: str | None = None
+    oracle_user: str | None = None
+    oracle_password_file: Path | None = None
     explanation_url: str | None = None
 
     def url(self) -> str | None:

@@ -54,7 +54,7 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
             log.warning(f"{len(specs) - len(world)} tasks of regional clouds are not brokered")
         try:
             broker = service()
-            decided = broker.tasks(str(vo), world, secrets.randbits(SEED_BITS))
+            decided = broker.tasks(str(vo), world, secrets.randbits(SEED_BITS), self.taskBufferIF)
         except NoDecisionError as error:
             log.warning(f"gridbroker has no decision: {error}")
             return self._fall_back(service(), log, error.reason, call)
