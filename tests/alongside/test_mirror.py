@@ -21,6 +21,7 @@ from broker.alongside.answers.mirrored_work import copy_chunk_of_call, copy_work
 from broker.alongside.answers.mirroring import Mirror, PartReport
 from broker.alongside.statements.copied_tables import ENDED_JOBS
 from broker.alongside.statements.copy_records import CopyRecord, read_records
+from broker.alongside.statements.panda_placements import Placement, read_placements
 from broker.decisions.answers.agent_cycle import TASK_AGENT, broker_once
 from broker.errors import BrokerError, Refused
 from broker.store.connection.database import Database
@@ -286,3 +287,45 @@ def test_doctor_names_what_was_not_copied(site: Site) -> None:
     assert "never copied" in found["sw_tags"].what and "watchdog" in found["sw_tags"].remedy
     late = mirror_findings(site.database, site.now + 10 * MINUTE + timedelta(seconds=1))
     assert [one.level for one in late if one.what.startswith(("grid", "tasks", "work"))] == ["problem", "problem", "ok"]
+
+
+def test_shadow_mode_sees_where_jedi_put_jobs(site: Site) -> None:
+    task, dataset = site.panda_row(
+        "SELECT d.jeditaskid, d.datasetid FROM doma_panda.jedi_datasets d JOIN doma_panda.jedi_tasks t"
+        " USING (jeditaskid) WHERE d.type = 'input' AND t.status = 'running' ORDER BY 1, 2 LIMIT 1"
+    )
+    file = site.panda_row(
+        "SELECT min(fileid), count(*) FROM doma_panda.jedi_dataset_contents WHERE datasetid = :dataset", dataset=dataset
+    )[0]
+
+    def put(pandaid: int, table: str, queue: str, ago: timedelta) -> None:
+        at = (site.now - ago).replace(tzinfo=None)
+        site.run(
+            f"INSERT INTO doma_panda.{table} (pandaid, jeditaskid, computingsite, gshare, prodsourcelabel, lockedby,"
+            " creationtime, jobstatus) VALUES (:pandaid, :task, :queue, 'User', 'user', 'jedi', :at, 'running')",
+            pandaid=pandaid, task=task, queue=queue, at=at,
+        )  # fmt: skip
+        site.run(
+            "INSERT INTO doma_panda.filestable4 (row_id, pandaid, jeditaskid, datasetid, fileid, type,"
+            " modificationtime) VALUES (:pandaid, :pandaid, :task, :dataset, :file, 'input', :at)",
+            pandaid=pandaid, task=task, dataset=dataset, file=file, at=at,
+        )  # fmt: skip
+
+    put(910000001, "jobsactive4", "CERN", timedelta(hours=3))
+    put(910000002, "jobsarchived4", "BNL", timedelta(hours=2))
+    site.copy()
+    put(910000003, "jobsdefined4", "CERN", -5 * MINUTE)
+    site.now += 10 * MINUTE
+    assert not copy_work(site.mirror, 10 * MINUTE).failed
+    found = [_placements(one, site.now) for one in (site.panda, site.database)]
+    assert found[1] == found[0]
+    assert [(one.queue, one.datasetid, one.jobs) for one in found[0] if one.datasetid] == [
+        ("CERN", dataset, 1), ("BNL", dataset, 1), ("CERN", dataset, 1),
+    ]  # fmt: skip
+    assert site.one("SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus IS NOT NULL") == 0
+
+
+def _placements(database: Database, now: datetime) -> list[Placement]:
+    with database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        return read_placements(connection, catalogue, now - timedelta(hours=6), now)
