@@ -23,6 +23,7 @@ from broker.decisions.answers.feasibility import FeasibilityAnswer, Question
 from broker.decisions.answers.trial_decisions import Asked, decide
 from broker.store.query_context import Proceed
 from broker.tasks.answers.submit import SubmitOptions
+from broker.tasks.answers.submitted_task import SubmittedTask, submitted_task
 from broker.tasks.answers.submitted_text import Kind, known_grid, planned, submit_all
 
 router = guarded_router(tag="brokerage")
@@ -116,30 +117,6 @@ class FeasibilityQuestion(Description):
     evaluate: bool = True
 
 
-class SubmittedTask(BaseModel):
-    """A task that was made.
-
-    Attributes:
-        jeditaskid: its number.
-        taskname: its name.
-        status: of the task.
-        jobs: names of its jobs, where they have any.
-        job_count: how many jobs it has.
-        alternatives: ways in which it may be run.
-        notes: what the submitter should know.
-        pool: SubmitPool of its jobs; null without requirements.
-    """
-
-    jeditaskid: int
-    taskname: str
-    status: str
-    jobs: list[str]
-    job_count: int
-    alternatives: int
-    notes: list[str]
-    pool: str | None
-
-
 class SubmittedTasks(BaseModel):
     """The tasks that were made of one description."""
 
@@ -205,19 +182,7 @@ def submit(request: Request, api: State, who: Who, body: Description) -> Respons
     """Make tasks of a description; the brokerage finds queues for them as for any other."""
     submissions = planned(body.kind, body.text, _options(body, who), known_grid(api.database))
     made = submit_all(api.database, submissions, api.now())
-    tasks = [
-        SubmittedTask(
-            jeditaskid=one.jeditaskid,
-            taskname=one.taskname,
-            status=one.status,
-            jobs=list(one.job_ids),
-            job_count=one.jobs,
-            alternatives=one.alternatives,
-            notes=list(one.notes),
-            pool=one.pool_id,
-        )
-        for one in made
-    ]
+    tasks = [submitted_task(one) for one in made]
     return answer(request, SubmittedTasks(tasks=tasks), status=201)
 
 

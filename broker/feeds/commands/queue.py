@@ -14,7 +14,7 @@ from broker.cli.time_arguments import end_of, moment_of
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
-from broker.feeds.statements.queue_pins import Pin, end_pin, pins_of_queue, set_pin
+from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_names
 from broker.grid.commands.queues import show_queue
 from broker.store.connection.database import Database
@@ -86,10 +86,10 @@ def set_fields(
             queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
             for field, value in held.items():
                 set_pin(connection, queue, field, value, reason=reason, editor=whose, now=now, until=end)
+            pins = {pin.field: pin.line(now) for pin in held_pins(connection, now, queue)}
     for field, value in held.items():
         if json:
-            output = {"queue": queue, "field": field, "value": value, "until": end, "editor": whose, "reason": reason}
-            print_json(output)
+            print_json(pins[field])
         else:
             remark(f"{queue}: {field} is held at {value} until {end.isoformat()}")
 

@@ -30,6 +30,15 @@ class HeldField(Answer):
     until: datetime
 
 
+class PinLine(HeldField):
+    """A field of a queue that an operator holds, whatever CRIC says."""
+
+    value: bool | int | float | str
+    ended_at: datetime | None
+    ended_by: str | None
+    holds: bool
+
+
 class Pin(HeldField):
     """A pin as it is stored. Times are aware; ``ended_at`` None: nobody ended it, so it ends at ``until``."""
 
@@ -40,6 +49,10 @@ class Pin(HeldField):
     def holds(self, now: datetime) -> bool:
         """Whether it is in force at ``now`` (aware)."""
         return self.set_at <= now < (self.until if self.ended_at is None else min(self.ended_at, self.until))
+
+    def line(self, now: datetime) -> PinLine:
+        """The pin with whether it is in force at ``now`` (aware)."""
+        return PinLine(**self.model_dump(exclude={"id"}), holds=self.holds(now))
 
     @property
     def held_field(self) -> HeldField:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -11,6 +11,7 @@ import typer
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, moment_of
+from broker.pilots.answers.matched_job import matched_job
 from broker.pilots.answers.places import check_place
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
@@ -50,32 +51,16 @@ def match_job(
         with database.autocommit() as connection:
             matcher = Matcher(Database.raw(connection), database.names, generator)
             found = matcher.match(pilot, moment)
-            output = _object(found) | {"pools": sorted(matcher.pools_of(pilot, moment))}
+            pools = sorted(matcher.pools_of(pilot, moment))
+            told = matched_job(found)
             if not isinstance(found, Match):
-                output["rejected"] = matcher.explain(pilot, moment).rejected
+                told = told.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
     if as_json:
-        print_json(output)
-    elif output["pandaid"] is not None:
+        print_json({**dict(told), "pools": pools})
+    elif told.pandaid is not None:
         print_table(
-            ("job", "task", "PanDA queue", "pool"),
-            [(output["pandaid"], output["jeditaskid"], output["panda_queue"], output["pool"])],
+            ("job", "task", "PanDA queue", "pool"), [(told.pandaid, told.jeditaskid, told.panda_queue, told.pool)]
         )
     else:
-        remark(f"no job for the pilot: {output['reason']}")
-        print_table(("does not fit", "task queues"), list(output["rejected"].items()))
-
-
-def _object(found: Any) -> dict[str, Any]:
-    """The answer with the same keys whatever it is."""
-    if isinstance(found, Match):
-        return {
-            "pandaid": found.pandaid,
-            "jeditaskid": found.jeditaskid,
-            "task_queue": found.task_queue,
-            "panda_queue": found.panda_queue,
-            "pool": found.pool,
-            "reason": None,
-            "rejected": {},
-        }
-    nothing = dict.fromkeys(("pandaid", "jeditaskid", "task_queue"))
-    return {**nothing, "panda_queue": found.panda_queue, "pool": None, "reason": found.reason, "rejected": {}}
+        remark(f"no job for the pilot: {told.reason}")
+        print_table(("does not fit", "task queues"), list(told.rejected.items()))

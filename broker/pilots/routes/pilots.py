@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
@@ -18,9 +18,9 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who, identity_of, state_of
 from broker.pilots.answers import reports
+from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.routes.matchers import matchers_of
-from broker.pilots.statements.matches import Match, NoMatch
 
 router = guarded_router(tag="pilots")
 
@@ -59,30 +59,6 @@ class AskingPilot(_Body):
     resource_type: Name | None = None
     owner: Name | None = None
     owner_group: Name | None = None
-
-
-class MatchedJob(BaseModel):
-    """The job that the pilot got; or null, and why.
-
-    Attributes:
-        pandaid: of the job; its status is ``sent``.
-        jeditaskid: of its task.
-        task_queue: where it waited.
-        panda_queue: of the pilot.
-        pool: SubmitPool of the job; null without.
-        reason: why there is no job; null when there is.
-        rejected: task queues that failed, by the first field that did not fit.
-        repeated: whether it is the answer to an earlier request of this number.
-    """
-
-    pandaid: int | None
-    jeditaskid: int | None
-    task_queue: int | None
-    panda_queue: str
-    pool: str | None
-    reason: str | None
-    rejected: dict[str, int]
-    repeated: bool = False
 
 
 class FeatureReport(_Body):
@@ -137,7 +113,7 @@ async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -
     )  # fmt: skip
     numbered = None if body.pilot is None or body.request_number is None else (body.pilot, body.request_number)
     found, repeated = await matchers_of(api).match(pilot, numbered)
-    return answer(request, _answer(found, repeated))
+    return answer(request, matched_job(found, repeated))
 
 
 async def _match_plainly(request: Request) -> Response:
@@ -187,18 +163,3 @@ def _refuse_other_queues(who: Identity | None, queue: str) -> None:
     """
     if who is None or not may_ask_for(who, Role.PILOT, f"/{queue}"):
         raise Problem(403, "forbidden", "this needs another role")
-
-
-def _answer(found: Match | NoMatch, repeated: bool) -> MatchedJob:
-    if isinstance(found, Match):
-        given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
-        return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
-    return MatchedJob(
-        pandaid=None,
-        jeditaskid=None,
-        task_queue=None,
-        panda_queue=found.panda_queue,
-        pool=None,
-        reason=found.reason,
-        rejected=found.rejected,
-    )

@@ -18,6 +18,7 @@ from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database
 from broker.tasks.answers.submit import Grid, NotSubmitted, Planner, SubmitOptions, plan_description
+from broker.tasks.answers.submitted_task import submitted_task
 from broker.tasks.statements import task_rows as sss_submissions
 from broker.tasks.statements.task_rows import Submission, Submitted
 
@@ -116,15 +117,7 @@ def _grid(database: Database) -> Grid:
 def _emit(done: tuple[Submitted, ...], as_json: bool) -> None:
     if as_json:
         for one in done:
-            output: dict[str, object] = {
-                "jeditaskid": one.jeditaskid,
-                "taskname": one.taskname,
-                "status": one.status,
-                "jobs": list(one.job_ids),
-                "alternatives": one.alternatives,
-                "notes": list(one.notes),
-            }
-            print_json(output | ({"pool": one.pool_id} if one.may_require else {}))
+            print_json(submitted_task(one))
         return
     rows = [(one.jeditaskid, one.taskname, one.status, len(one.job_ids), one.alternatives) for one in done]
     print_table(("task", "name", "status", "jobs", "alternatives"), rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
@@ -17,7 +17,7 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.domain.queue_fields import BadFieldValue, field_value
-from broker.feeds.statements.queue_pins import HeldField, Pin, end_pin, held_pins, pins_of_queue, set_pin
+from broker.feeds.statements.queue_pins import PinLine, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_is_known
 from broker.tuning.answers import canaries
 from broker.tuning.answers.canaries import CanaryAnswer
@@ -33,15 +33,6 @@ QueueName = Annotated[str, Path(max_length=200, description="PanDA queue.")]
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class PinLine(HeldField):
-    """A field of a queue that an operator holds, whatever CRIC says."""
-
-    value: bool | int | float | str
-    ended_at: datetime | None
-    ended_by: str | None
-    holds: bool
 
 
 class NewPin(_Body):
@@ -83,7 +74,7 @@ def list_pins(
     now = moment(api)
     with api.database.begin() as connection:
         found = held_pins(connection, now) if queue is None else pins_of_queue(connection, queue)
-    return answer(request, slice_of([_pin(one, now) for one in found], after, limit))
+    return answer(request, slice_of([one.line(now) for one in found], after, limit))
 
 
 @router.put("/queues/{queue}/pins/{field}", response_model=PinLine)
@@ -109,7 +100,7 @@ def put_pin(
         until = now + timedelta(seconds=body.for_s)
         set_pin(connection, queue, field, value, reason=body.reason, editor=editor(who), now=now, until=until)
         held = [one for one in held_pins(connection, now, queue) if one.field == field]
-    return answer(request, _pin(held[0], now))
+    return answer(request, held[0].line(now))
 
 
 @router.delete("/queues/{queue}/pins/{field}", response_model=EndedPin)
@@ -147,7 +138,3 @@ def start_canary(request: Request, api: State, who: Who, body: NewCanary) -> Res
 def stop_canary(request: Request, api: State) -> Response:
     """Stop the canary that runs."""
     return answer(request, canaries.stop(api.database, moment(api)))
-
-
-def _pin(one: Pin, now: datetime) -> PinLine:
-    return PinLine(**one.model_dump(exclude={"id"}), holds=one.holds(now))

@@ -64,7 +64,8 @@ def test_a_job_becomes_a_task_with_its_pool(
     told = broker("submit", job, "--vo", "lhcb", "--label", "user", "--at", AT, "--json").document
     pool = broker("pool", "hash", job, "--vo", "lhcb").out.strip()
     assert told == {
-        "jeditaskid": told["jeditaskid"], "taskname": "fit", "status": "ready", "jobs": ["fit"], "alternatives": 0,
+        "jeditaskid": told["jeditaskid"], "taskname": "fit", "status": "ready", "jobs": ["fit"], "job_count": 1,
+        "alternatives": 0,
         "notes": ["StdOutput is kept and decides nothing"], "pool": pool,
     }  # fmt: skip
     (task,) = rows(database, "SELECT * FROM doma_panda.jedi_tasks")

@@ -1,0 +1,49 @@
+"""The job that a pilot got, or the field that did not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from broker.pilots.statements.matches import Match, NoMatch
+
+
+class MatchedJob(BaseModel):
+    """The job that the pilot got; or null, and why.
+
+    Attributes:
+        pandaid: of the job; its status is ``sent``.
+        jeditaskid: of its task.
+        task_queue: where it waited.
+        panda_queue: of the pilot.
+        pool: SubmitPool of the job; null without.
+        reason: why there is no job; null when there is.
+        rejected: task queues that failed, by the first field that did not fit.
+        repeated: whether it is the answer to an earlier request of this number.
+    """
+
+    pandaid: int | None
+    jeditaskid: int | None
+    task_queue: int | None
+    panda_queue: str
+    pool: str | None
+    reason: str | None
+    rejected: dict[str, int]
+    repeated: bool = False
+
+
+def matched_job(found: Match | NoMatch, repeated: bool = False) -> MatchedJob:
+    """What the matcher found, as every interface gives it."""
+    if isinstance(found, Match):
+        given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
+        return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
+    return MatchedJob(
+        pandaid=None,
+        jeditaskid=None,
+        task_queue=None,
+        panda_queue=found.panda_queue,
+        pool=None,
+        reason=found.reason,
+        rejected=found.rejected,
+    )
