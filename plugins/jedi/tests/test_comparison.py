@@ -11,7 +11,7 @@ from upstream.one_grid import compare_site
 from upstream.run import Counted
 from upstream.through_plugin import compare_plugin
 
-GRIDS, BENT = 3, 5
+GRIDS, BENT, RICH = 3, 5, 6
 KINDS = ("production_job", "analysis_job", "production_task")
 
 
@@ -45,6 +45,18 @@ def test_both_sides_decide_alike_on_odd_grids(kind: Any, make_site: Any, capsys:
     with capsys.disabled():
         print(f"{kind}: {found.equal} of {found.results} equal to PanDA's on odd grids in profile panda")
     assert found.results == 12 * BENT and found.brokered
+    assert found.agreement >= SHARE, found.differences
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_sides_decide_alike_on_grids_with_rare_work(kind: Any, make_site: Any, capsys: Any) -> None:
+    """Jumbo jobs, event service, merging, clones, quotas, virtual placement, containers, queues without output."""
+    found = Counted()
+    for seed in range(RICH):
+        found += compare_site(make_site(scenario(seed, kind, rich=True)), kind, "panda", seed)
+    with capsys.disabled():
+        print(f"{kind}: {found.equal} of {found.results} equal to PanDA's on grids with rare work in profile panda")
+    assert found.results > 10 * RICH and found.brokered
     assert found.agreement >= SHARE, found.differences
 
 
