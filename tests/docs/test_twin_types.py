@@ -6,8 +6,20 @@ import ast
 
 from tests.docs.twin_types import copies_in, tree, twins, types_in
 
-#: Pairs of types with the same fields, and calls that copy field by field, that there may still be: fewer, never more.
-MOST_TWINS, MOST_COPIES = 41, 39
+#: Pairs that stay two, each with its reason.
+EXCEPTIONS = {
+    ("AskingPilot", "Pilot"): "the body of a request is checked field by field; the matcher gets what passed",
+    ("Submitter", "TaskDescription"): "the body of a request is checked field by field, and holds the parameters too",
+    ("Match", "MatchedJob"): "a match has all its numbers; the answer has nulls where there is none",
+    ("TuningEvent", "ValueChange"): "a change always has a key; a version that changed none of ours is an event too",
+    ("Candidate", "CandidateLine"): "the answer has its probability in the middle, which the engine cannot know",
+    ("PauseLine", "Paused"): "the answer to a pause has its fields in another order, and none for its beginning",
+    ("QueueRecord", "QueueTable"): "one row as it is read, with what may be missing, and columns of all rows",
+    ("FeatureTable", "QueueSummary"): "columns of all queues, and the figures of one",
+    ("GpuRequest", "GpuSummary"): "what a task asks for, and what a queue has",
+}
+#: Other pairs, and calls that copy field by field, that are still there: fewer, never more.
+MOST_TWINS, MOST_COPIES = 27, 39
 
 TWO_TYPES = """
 class Row:
@@ -31,10 +43,19 @@ class Kept(Row):
 
 def test_no_new_type_repeats_the_fields_of_another() -> None:
     types, copies = tree()
-    pairs = sorted(f"{one.name} ~ {other.name}: {one.module}, {other.module}" for one, other in twins(types))
+    pairs = sorted(
+        f"{one.name} ~ {other.name}: {one.module}, {other.module}"
+        for one, other in twins(types)
+        if tuple(sorted((one.name, other.name))) not in EXCEPTIONS
+    )
     assert len(pairs) <= MOST_TWINS, "declare the row once and show that:\n" + "\n".join(pairs)
     repeated = sorted(f"{one.target} from {one.source} in {one.module}" for one in copies)
     assert len(repeated) <= MOST_COPIES, "hand the object on instead of its fields:\n" + "\n".join(repeated)
+
+
+def test_every_exception_is_still_needed() -> None:
+    there = {tuple(sorted((one.name, other.name))) for one, other in twins(tree()[0])}
+    assert set(EXCEPTIONS) <= there and len(EXCEPTIONS) <= 10
 
 
 def test_types_are_twins_from_the_limit_on() -> None:

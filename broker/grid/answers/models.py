@@ -48,12 +48,17 @@ class QueueLine(Answer):
     main_code: str | None
 
 
-class Queues(Answer):
-    """All queues, by name."""
+class OfSnapshot(Answer):
+    """What is read from one snapshot of the grid; None where there is none."""
 
     now: datetime
     snapshot: str | None
     taken_at: datetime | None
+
+
+class Queues(OfSnapshot):
+    """All queues, by name."""
+
     queues: tuple[QueueLine, ...]
 
 
@@ -226,12 +231,9 @@ class NucleusAnswer(Answer):
     queues: tuple[str, ...]
 
 
-class Nuclei(Answer):
+class Nuclei(OfSnapshot):
     """All nuclei and satellites, by name."""
 
-    now: datetime
-    snapshot: str | None
-    taken_at: datetime | None
     nuclei: tuple[NucleusLine, ...]
 
 

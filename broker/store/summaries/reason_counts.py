@@ -32,8 +32,8 @@ _WAITED_AT = sa.text("""
 
 
 @dataclass(frozen=True)
-class ReasonCount:
-    """Decisions of a bucket with the same outcome and main reason.
+class ReasonBucket:
+    """A bucket of time and a reason that something waited for or was decided by.
 
     Attributes:
         bucket_at: its start.
@@ -42,9 +42,6 @@ class ReasonCount:
         outcome: of the decisions.
         reason: of the outcome; empty where it is brokered.
         main_reason: the code that rejected most queues where rules left none, else ``reason``.
-        decisions: how many.
-        chunks: about how many distinct chunks or tasks.
-        jobs: assigned, or tasks that got their nucleus.
     """
 
     bucket_at: datetime
@@ -53,21 +50,27 @@ class ReasonCount:
     outcome: str
     reason: str
     main_reason: str
+
+
+@dataclass(frozen=True)
+class ReasonCount(ReasonBucket):
+    """Decisions of a bucket with the same outcome and main reason.
+
+    Attributes:
+        decisions: how many.
+        chunks: about how many distinct chunks or tasks.
+        jobs: assigned, or tasks that got their nucleus.
+    """
+
     decisions: int
     chunks: int
     jobs: int
 
 
 @dataclass(frozen=True)
-class WaitingCount:
+class WaitingCount(ReasonBucket):
     """What waited for one reason at the first cycle of a bucket; ``chunks`` of ``tasks`` tasks."""
 
-    bucket_at: datetime
-    bucket_s: int
-    brokerage: str
-    outcome: str
-    reason: str
-    main_reason: str
     chunks: int
     tasks: int
 

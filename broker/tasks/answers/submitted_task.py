@@ -7,13 +7,18 @@ from pydantic import BaseModel
 from broker.tasks.statements.task_rows import Submitted
 
 
-class SubmittedTask(BaseModel):
+class TaskMade(BaseModel):
+    """What is told of every task that was made: its number, its name and its status."""
+
+    jeditaskid: int
+    taskname: str
+    status: str
+
+
+class SubmittedTask(TaskMade):
     """A task that was made.
 
     Attributes:
-        jeditaskid: its number.
-        taskname: its name.
-        status: of the task.
         jobs: names of its jobs, where they have any.
         job_count: how many jobs it has.
         alternatives: ways in which it may be run.
@@ -21,9 +26,6 @@ class SubmittedTask(BaseModel):
         pool: SubmitPool of its jobs; null without requirements.
     """
 
-    jeditaskid: int
-    taskname: str
-    status: str
     jobs: list[str]
     job_count: int
     alternatives: int

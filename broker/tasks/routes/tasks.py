@@ -14,6 +14,7 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who
+from broker.tasks.answers.submitted_task import TaskMade
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
 
@@ -45,20 +46,16 @@ class TaskDescription(BaseModel):
     user: Name | None = None
 
 
-class MadeTask(BaseModel):
+class MadeTask(TaskMade):
     """A task that was made, or the one that the same submission made before.
 
+    ``status``: registered while it waits for its input; else assigning or ready.
+
     Attributes:
-        jeditaskid: its number.
-        taskname: its name.
-        status: registered while it waits for its input; else assigning or ready.
         jobs: how many it has, by its own split rule; 0 while its input is not known.
         notes: what the submitter should know.
     """
 
-    jeditaskid: int
-    taskname: str
-    status: str
     jobs: int
     notes: list[str]
 
