@@ -113,7 +113,7 @@ def show_why_not(found: WhyNot) -> None:
     for line in found.answers:
         if line.every_rule:
             _show_every_rule(line)
-    show_pins(found.pins)
+    show_pins(found)
 
 
 def _show_every_rule(line: WhyNotLine) -> None:

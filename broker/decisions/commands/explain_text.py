@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from broker.cli.rendering.cells import Percent, Since
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
-from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
+from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
 from broker.decisions.answers.parts import FilterSummary
 from broker.decisions.answers.phrases import many, several
 from broker.decisions.answers.placed_together import is_of_program
@@ -23,7 +21,6 @@ from broker.decisions.answers.sentences import (
     waiting_sentence,
 )
 from broker.domain.rejection_counts import Counts
-from broker.feeds.statements.queue_pins import HeldField
 
 #: So many changes that would help are shown; the others are in --json.
 SHOWN_REMEDIES = 6
@@ -91,7 +88,7 @@ def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
     _show_summary(one.summary, one.candidate_kind)
     _show_candidates(one)
     _show_together(one)
-    show_pins(one.pins)
+    show_pins(one)
 
 
 def _show_help(one: ExplainedDecision) -> None:
@@ -174,8 +171,8 @@ def _show_together(one: ExplainedDecision) -> None:
     print_table(columns, rows, title="Feasible queues, and by how much a job more there is dearer than its best use")
 
 
-def show_pins(pins: Iterable[HeldField]) -> None:
+def show_pins(found: ExplainedDecision | WhyNot) -> None:
     """The fields that operators held, which counted in place of what CRIC says."""
-    rows = [(one.queue, one.field, str(one.value), one.until, one.editor, one.reason) for one in pins]
+    rows = [(one.queue, one.field, str(one.value), one.until, one.editor, one.reason) for one in found.pins]
     if rows:
         print_table(("queue", "field", "held at", "until", "by", "reason"), rows, title="Held by operators")
