@@ -168,7 +168,9 @@ def test_the_source_is_read_stored_and_built_again(walk: Walk, grid: Database) -
     (decided,) = objects(walk(f"broker run production_job --at {now} --seed 1 --json", **env))
     assert decided["rejected"]["ALPHA_MCORE"] == "downtime"
     (answer,) = objects(walk(f"broker why-not {TASK} ALPHA_MCORE --json", **env))
-    assert (answer["rule"], answer["value"], answer["operator"], answer["limit"]) == ("no_downtime", 2.0, ">", 12.0)
+    assert answer["candidate"]["rule"] == "no_downtime"
+    seen = answer["candidate"]["compared"]
+    assert (seen["value"], seen["operator"], seen["limit"]) == (2.0, ">", 12.0)
     (replayed,) = objects(walk(f"broker replay --last 1h --at {now} --json", **env))
     assert replayed["identical"]
     options = f"--last 1h --at {now} --processes 1 --json"
