@@ -16,7 +16,7 @@ from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, numbered
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import WorkTable
-from broker.engine.analysis.queue_relations import reads_for_analysis
+from broker.engine.analysis.queue_relations import reads_for_analysis, scope_in_use
 from broker.engine.analysis.steps import Wishes
 from broker.snapshot.snapshot import Snapshot
 
@@ -124,7 +124,7 @@ def _of_analysis_request(
     if excluded:
         able = able & ~_matched(excluded, names, wishes)
     if not one_preassigned:
-        at_endpoint = _reading(snapshot, site) if site else nobody
+        at_endpoint = _reading(snapshot, site, reads_for_analysis(snapshot)) if site else nobody
         if at_endpoint.any():
             return able & at_endpoint, False, nobody, nobody
     named, reserve = is_site if one_preassigned else nobody, nobody
@@ -164,7 +164,7 @@ def _asked_last(
     if one_preassigned:
         able |= is_site
     elif site:
-        at_endpoint = _reading(snapshot, site)
+        at_endpoint = _reading(snapshot, site, scope_in_use(snapshot, True))
         # the queues of an endpoint take the place of the list
         listed, auto = (at_endpoint if at_endpoint.any() else wanted), False
     if excluded:
@@ -174,12 +174,12 @@ def _asked_last(
     return able, one_preassigned, named, reserve, (wanted & is_site if one_preassigned else wanted)
 
 
-def _reading(snapshot: Snapshot, endpoint: str) -> Bools:
-    """(U,): analysis queues that read the endpoint in the scope of analysis."""
+def _reading(snapshot: Snapshot, endpoint: str, reads: Bools) -> Bools:
+    """(U,): analysis queues that read the endpoint through one of the relations (L,) ``reads``."""
     found = np.zeros(len(snapshot.unified), dtype=np.bool_)
     at = [position for position, name in enumerate(snapshot.storages.name.tolist()) if name == endpoint]
     if at:
-        relations, reads = snapshot.relations, reads_for_analysis(snapshot)
+        relations = snapshot.relations
         for one in at:
             found[relations.unified[reads & (relations.storage == one)]] = True
     return np.asarray(found & snapshot.unified.runs_analysis)

@@ -90,7 +90,7 @@ def gather_analysis_data(
         has_input=has_input,
         without_vp=having.without_vp(union),
         datasets_weight=having.datasets_weight(locality.options.twice),
-        disk_gb=_disk_gb(entries, inputs.is_master, inputs.chunk, (count, len(snapshot.unified))),
+        disk_gb=_disk_gb(entries, (inputs.is_master, uses_vp), inputs.chunk, (count, len(snapshot.unified))),
         big=input_bytes >= GIB,
         real=any_of(inputs.chunk, real, count),
         union=union,
@@ -220,10 +220,14 @@ class _Having:
         return self._at_pairs(weight, np.zeros(len(self._datasets)))
 
 
-def _disk_gb(entries: Entries, is_master: Bools, chunk_of: Ints, shape: tuple[int, int]) -> PairValues:
-    """(T, U) GiB of the chunk on the disks of the queue; of a secondary dataset only whole copies count."""
-    count, queues = shape
-    rows = np.flatnonzero(~entries.tape & (entries.bytes > 0) & (is_master[entries.at] | entries.whole))
+def _disk_gb(entries: Entries, flags: tuple[Bools, Bools], chunk_of: Ints, shape: tuple[int, int]) -> PairValues:
+    """(T, U) GiB of the chunk on the disks of the queue; of a secondary dataset only whole copies count.
+
+    ``flags``: (I,) the master datasets, and those of chunks that may use virtual placement; for others it is no disk.
+    """
+    (count, queues), (is_master, uses_vp) = shape, flags
+    counted = (is_master[entries.at] | entries.whole) & (uses_vp[entries.at] | ~entries.vp)
+    rows = np.flatnonzero(~entries.tape & (entries.bytes > 0) & counted)
     span = max(1, queues)
     pairs, pair = np.unique(chunk_of[entries.at[rows]] * span + entries.unified[rows], return_inverse=True)
     there = np.bincount(pair, weights=entries.bytes[rows], minlength=len(pairs)).astype(np.float64, copy=False)

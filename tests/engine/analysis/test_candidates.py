@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from broker.engine.analysis.candidates import analysis_candidates, has_auto, matched
+from broker.engine.analysis.steps import Wishes
 from tests.engine.analysis.analysis_requests import reading_grid, requests
 from tests.engine.small_work import chunk_table
 from tests.snapshot.raw_grid import uses
@@ -80,3 +81,10 @@ def test_candidates(
 
     assert tuple(names(one.every) for one in (found.initial, found.named, found.reserve)) == (initial, named, reserve)
     assert found.one_preassigned.tolist() == [site in ("P", "A")]
+
+
+def test_wishes_that_a_rule_asks_read_an_endpoint_in_the_scope_in_use() -> None:
+    """B, which has no relation of analysis, reads it in the default scope."""
+    wishes = Wishes().configured({"asked": "by_rule"})
+    found = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, wishes)
+    assert {NAMES_OF_GRID[at][0] for at in np.flatnonzero(found.wanted.every[0])} == {"A", "B"}

@@ -169,6 +169,13 @@ def test_whole_gib_on_disk_and_whole_copies_of_secondaries() -> None:
     assert dict(zip(NAMES, found.disk_gb.every[0].tolist(), strict=True)) == {"A": 2, "B": 0, "C": 4, "P": 0, "U": 4}
 
 
+@pytest.mark.parametrize(("scout", "gib"), [(False, 3), (True, 0)])
+def test_virtual_placement_is_no_disk_of_chunks_that_may_not_use_it(scout: bool, gib: int) -> None:
+    virtual = replica("B_VP_DISK", is_vp=True, files=3 * 2.0**30 / 100)
+    found = gathered(Dataset([virtual]), chunks={"scout": scout})
+    assert found.disk_gb.every[0][NAMES.index("B")] == gib
+
+
 @pytest.mark.parametrize(("files", "big"), [(2.0**30 / 100, True), (2.0**30 / 100 - 1, False)])
 def test_input_of_a_gib_is_big(files: float, big: bool) -> None:
     assert gathered(Dataset([A], files=files)).big.tolist() == [big]
