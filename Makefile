@@ -33,6 +33,7 @@ CHROMIUM ?= chromium
 # PanDA's own packages, for the tests of the plug-in; the rest of what they need is listed beside the plug-in.
 JEDI_VENV := .venv-jedi
 JEDI_BIN := $(JEDI_VENV)/bin
+JEDI_WHOLE_VENV := .venv-jedi-whole
 # Another panda-server, for make panda-drift, and grids for each brokerage.
 DRIFT_VENV := .venv-drift
 DRIFT_GRIDS ?= 10
@@ -41,7 +42,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda panda-drift \
+.PHONY: apxs jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -54,6 +55,7 @@ help:
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server"
+	@echo "make jedi-environment  install panda-server, the broker and the plug-in with all they depend on into one environment, and check it"
 	@echo "make lint        ruff check and ruff format --check"
 	@echo "make types       mypy --strict"
 	@echo "make docs        build the documentation as a site, in build/docs"
@@ -125,6 +127,24 @@ test-jedi: $(JEDI_VENV)/.installed
 panda-drift: $(JEDI_VENV)/.installed
 	@[ -n "$(PANDA_SERVER)" ] || { echo "error: name a release or a checkout: make panda-drift PANDA_SERVER=1.0.4" >&2; exit 1; }
 	PYTHONPATH=plugins/jedi/tests $(JEDI_BIN)/python -m drift "$(PANDA_SERVER)" --grids $(DRIFT_GRIDS) --environment $(DRIFT_VENV)
+
+# As the page on running alongside PanDA says: both trees of dependencies in one environment, nothing left out.
+jedi-environment: apxs
+	"$(PYTHON)" -m venv --clear $(JEDI_WHOLE_VENV)
+	DISABLE_MM=1 VIRTUAL_ENV="$(CURDIR)/$(JEDI_WHOLE_VENV)" $(AS_OTHER_GROUP) $(JEDI_WHOLE_VENV)/bin/python -m pip install --quiet $(PINNED_PANDA_SERVER)
+	$(JEDI_WHOLE_VENV)/bin/python -m pip install --quiet . plugins/jedi
+	$(JEDI_WHOLE_VENV)/bin/python -m pip check
+	$(JEDI_WHOLE_VENV)/bin/python -m pip install --quiet ".[embedded]" -r plugins/jedi/requirements-test.txt
+	cd plugins/jedi && ../../$(JEDI_WHOLE_VENV)/bin/python -m pytest tests/test_walk_page.py
+
+# panda-server depends on mod-wsgi, which is compiled against Apache.
+apxs:
+	@command -v apxs >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq apache2-dev >/dev/null; \
+	else \
+		echo "error: mod-wsgi needs the headers of Apache (Debian: apache2-dev)" >&2; exit 1; \
+	fi
 
 soak: $(VENV)/.installed-test faketime
 	$(PYTEST) -m soak

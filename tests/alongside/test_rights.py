@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+import yaml
 
 from agents.service import registry
 from agents.service.configuration import config_file, load
+from broker import resources
 from broker.alongside.answers.panda_server import asking_panda
+from broker.cli.entry import main
 from broker.errors import Refused
 from broker.service.answers.doctor import Finding, examine
 from broker.store.connection.database import Database
@@ -128,6 +132,41 @@ def test_doctor_asks_only_for_the_rights_of_what_runs(least: Least) -> None:
         f'GRANT UPDATE ON "doma_panda"."jedi_datasets" TO "{ROLE}";',
         f'GRANT INSERT ON "doma_panda"."tasks_statuslog" TO "{ROLE}";',
     }
+
+
+def test_no_grant_is_shown_for_an_agent_that_is_off(least: Least) -> None:
+    database = least(*READ)
+    migrate.upgrade(database)
+    found = {one.what: one.remedy for one in _examined(database) if one.topic == "right"}
+    off = {what.split(":")[0] for what in found if "missing and not needed: it is off, or asks PanDA" in what}
+    assert off == set(WRITERS)
+    assert all("config" in remedy for remedy in found.values() if remedy)
+
+
+@pytest.mark.parametrize(
+    ("agents", "wanted"),
+    [
+        ({}, {"tuning"}),
+        ({"timeouts": {"enabled": True}}, {"tuning"}),
+        ({"timeouts": {"enabled": True, "options": {"through": "sql"}}}, {"tuning", "timeouts"}),
+        ({"production_task": {"enabled": True}}, {"tuning", "production_task"}),
+    ],
+)
+def test_init_prints_the_rights_of_agents_that_are_on(
+    least: Least, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    agents: dict[str, dict[str, object]], wanted: set[str],
+) -> None:  # fmt: skip
+    database = least(*READ)
+    shipped = yaml.safe_load(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
+    for name, section in agents.items():
+        shipped["agents"][name] |= section
+    (tmp_path / "agents.yaml").write_text(yaml.safe_dump(shipped), encoding="utf-8")
+    monkeypatch.setenv("BROKER_DATABASE_URL", database.url)
+    monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
+    with pytest.raises(SystemExit):
+        main(["db", "init"])
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("missing right, ")]
+    assert {line.split(", ")[1].split(":")[0] for line in said} == wanted
 
 
 def test_agents_that_ask_pandas_server_need_no_rights_on_its_tables(least: Least) -> None:

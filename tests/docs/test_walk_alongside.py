@@ -34,7 +34,7 @@ PAGE = (ROOT / "docs" / "how-to" / "run-alongside-panda.md").read_text(encoding=
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 #: What cannot run here. JEDI's own factories run with the files of the page in plugins/jedi/tests/test_walk_page.py.
 NOT_HERE = {
-    "pip install gridbroker plugins/jedi": "needs the environment that JEDI runs in",
+    "pip install . plugins/jedi\npip check": "needs the environment that JEDI runs in",
     "ini": "JEDI reads panda_jedi.cfg when it is restarted, and there is no JEDI",
 }
 #: What has another meaning here: a service runs until it is stopped.
@@ -172,6 +172,10 @@ def test_the_page_from_top_to_bottom(home: Path, site: Database) -> None:
     assert "alongside PanDA: schema doma_panda was left as it is" in done.stdout
     assert len((home / "decisions.jsonl").read_text(encoding="utf-8").splitlines()) > 10
     assert (home / "shadow.svg").exists()
+    assert "profile: panda" in (home / "etc" / "broker.yaml").read_text(encoding="utf-8")
+    rights = [line for line in done.stdout.splitlines() if line.startswith("missing right")]
+    assert rights == [], "what the page grants is what is needed"
+    assert counted(site, "SELECT count(*) FROM pg_namespace WHERE nspname = 'broker'") == 0
     assert counted(site, assigned) > without, "the agent gave nuclei"
     ready = "SELECT count(*) FROM doma_deft.t_task JOIN doma_panda.jedi_tasks ON taskid = jeditaskid AND nucleus <> '' "
     assert counted(site, ready + "WHERE t_task.status = 'ready'") > 0
@@ -183,5 +187,5 @@ def test_the_page_from_top_to_bottom(home: Path, site: Database) -> None:
 
 def test_what_cannot_run_here_is_on_the_page() -> None:
     kinds = {kind for kind, _ in BLOCKS}
-    assert {"pip install gridbroker plugins/jedi"} == {text.strip() for _, text in BLOCKS} & NOT_HERE.keys()
+    assert {"pip install . plugins/jedi\npip check"} == {text.strip() for _, text in BLOCKS} & NOT_HERE.keys()
     assert kinds == {"", "sql", "yaml", "ini"}

@@ -10,7 +10,7 @@ from typing import Literal
 from broker.alongside.statements import plugin_calls
 from broker.service.statements import source_ages
 from broker.store.connection.database import Database
-from broker.store.connection.privileges import WRITERS
+from broker.store.connection.privileges import TUNING, WRITERS
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate, rights
 
@@ -117,10 +117,13 @@ def _rights(found: list[rights.Right], role: str, enabled: Mapping[str, bool]) -
         lacking = [right for right in found if right.who == who and not right.held]
         if not lacking:
             lines.append(Finding("right", "ok", f"{who}: role {role} has all rights"))
-        needed = who == rights.READING or enabled.get(who, False)
+        if lacking and who in WRITERS and not enabled.get(who, False):
+            what = f"{who}: {len(lacking)} rights are missing and not needed: it is off, or asks PanDA"
+            lines.append(Finding("right", "note", what))
+            continue
         for right in lacking:
             on = f" on {right.table}" if right.table else f" on schema {right.schema}"
-            level: Level = "problem" if needed else "note"
+            level: Level = "note" if who == TUNING else "problem"
             lines.append(Finding("right", level, f"{who}: {right.privilege}{on} is missing", right.grant(role)))
     return lines
 

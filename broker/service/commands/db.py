@@ -13,6 +13,8 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 import typer
 
+from agents.service import configuration, registry
+from broker.alongside.answers.panda_server import asking_panda
 from broker.cli.context import connect_store, open_store, require_database, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import FAILED
@@ -22,7 +24,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import EmbeddedServerError, SchemaOutdated
 from broker.store.connection.names import Names, quoted
-from broker.store.connection.privileges import WRITERS
+from broker.store.connection.privileges import TUNING, WRITERS
 from broker.store.connection.tables import MissingParts
 from broker.store.scenarios.load_dump import dump as dump_scenario
 from broker.store.scenarios.load_dump import load as load_scenario
@@ -45,7 +47,7 @@ def init(
 ) -> None:
     """Install the schema: all of it, or only our own beside a PanDA database."""
     with connect_store(context) as database:
-        _show_installed(migrate.upgrade(database, mirrored=mirrored), database, json)
+        _show_installed(migrate.upgrade(database, mirrored=mirrored), database, json, settings_of(context).config)
 
 
 @app.command()
@@ -57,7 +59,7 @@ def upgrade(context: typer.Context, json: Json = False) -> None:
             migrate.check(database)
         except SchemaOutdated as pending:
             remark(f"upgrading: {pending.what}")
-        _show_installed(migrate.upgrade(database), database, json)
+        _show_installed(migrate.upgrade(database), database, json, settings_of(context).config)
 
 
 @app.command()
@@ -156,8 +158,8 @@ def _client_environment(variables: Mapping[str, str], names: Names) -> dict[str,
     return {**variables, "PGOPTIONS": f"{variables.get('PGOPTIONS', '')} {option}".strip()}
 
 
-def _show_installed(installed: migrate.Installed, database: Database, json: bool) -> None:
-    needed = _rights(installed, database)
+def _show_installed(installed: migrate.Installed, database: Database, json: bool, folder: Path | None) -> None:
+    needed = _rights(installed, database, folder)
     if json:
         missing = {"tables": installed.missing.tables, "columns": dict(installed.missing.columns)}
         print_json({"mode": installed.mode, "applied": installed.applied, "missing": missing, "rights": needed})
@@ -176,17 +178,22 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
         if not one["held"]:
             typer.echo(f"missing right, {one['who']}: {one['grant']}")
     if needed and all(one["held"] for one in needed):
-        typer.echo("the role has every right that any agent needs")
+        typer.echo("the role has every right that the agents need that are on")
     _show_missing(installed.missing)
 
 
-def _rights(installed: migrate.Installed, database: Database) -> list[dict[str, Any]]:
-    """The rights that each agent needs alongside PanDA, with the GRANT for each; none standalone."""
+def _rights(installed: migrate.Installed, database: Database, folder: Path | None) -> list[dict[str, Any]]:
+    """The rights that are needed alongside PanDA, with the GRANT for each; none standalone.
+
+    Those for reading, for ``config set``, and of the agents that are on and write rows themselves.
+    """
     if installed.mode != migrate.BESIDE:
         return []
+    agents = configuration.load(configuration.config_file("agents.yaml", folder), registry.NAMES).agents
+    writing = [name for name in WRITERS if agents[name].runs(installed.mode) and name not in asking_panda(agents)]
     with database.read_snapshot() as connection:
         role = rights.current_role(connection)
-        found = rights.read_rights(connection, database.names)
+        found = rights.read_rights(connection, database.names, (rights.READING, TUNING, *writing))
     return [
         {"who": one.who, "privilege": one.privilege, "table": one.table, "held": one.held, "grant": one.grant(role)}
         for one in found

@@ -16,7 +16,7 @@ from grids.generator import scenario
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "run-alongside-panda.md").read_text(encoding="utf-8")
 FILES = re.findall(r"^```ini\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 #: What is not done here: nothing is installed, and JEDI is no process that could be restarted.
-NOT_HERE = ("pip install gridbroker plugins/jedi", "Restart JEDI.")
+NOT_HERE = ("pip install . plugins/jedi\npip check\n", "restart JEDI.")
 
 
 def _read(text: str) -> dict[str, dict[str, str]]:
@@ -64,6 +64,7 @@ def test_every_step_and_the_ways_back(make_site: Any, use_service: Any, use: Any
     address.write_text(site.url, encoding="utf-8")
     use(tasks, database_url_file=str(address))
     settings = read_settings()
+    assert settings.profile == "panda"
     assert (settings.url(), settings.timeout_s, settings.stale_s, settings.fallback) == (site.url, 5, 300, "panda")
     use_service(site.url)
     brokers = [type(_task_broker(site, label)).__name__ for label in ("managed", "test")]

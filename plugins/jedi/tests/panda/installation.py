@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.machinery
+import importlib.util
 import logging
 import os
 import sys
@@ -14,7 +15,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-#: Modules that panda-server imports and that these tests never call.
+#: Modules that panda-server imports and that these tests never call; where they are installed, they are imported.
 UNUSED = (
     "oracledb",
     "MySQLdb",
@@ -194,8 +195,15 @@ class _Anything(types.ModuleType):
         return made
 
 
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # the package around it is not there, or is a stand-in
+        return False
+
+
 def _stand_in(name: str) -> None:
-    if name in sys.modules:
+    if name in sys.modules or _is_installed(name):
         return
     module = _Anything(name)
     module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
