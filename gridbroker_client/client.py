@@ -170,22 +170,24 @@ class BrokerClient(BrokerConnection):
         moment = taken_at.astimezone(UTC).isoformat()
         return self.send("PUT", f"sources/{name}", content=document, sha256=digest, taken_at=moment)
 
-    def config_list(self, *, vo: str = "atlas", only_set: bool = False) -> Iterator[Document]:
+    def config_list(self, *, vo: str | None = None, only_set: bool = False) -> Iterator[Document]:
         """List tuning keys with their values in force, as ``broker config list``."""
         return self.pages("config", vo=vo, only_set=only_set, limit=500)
 
-    def config_get(self, key: str, *, vo: str = "atlas") -> Document:
+    def config_get(self, key: str, *, vo: str | None = None) -> Document:
         """Show one tuning key, as ``broker config get``."""
         return self.get(f"config/{key}", vo=vo)
 
     def config_set(
-        self, key: str, value: Value, *, reason: str, vo: str = "atlas", expect_version: int | None = None
+        self, key: str, value: Value, *, reason: str, vo: str | None = None, expect_version: int | None = None
     ) -> Document:
         """Set a tuning key, as ``broker config set``."""
         asked = {"value": value, "reason": reason}
         return self.send("PUT", f"config/{key}", asked, if_match=expect_version, vo=vo)
 
-    def config_unset(self, key: str, *, reason: str, vo: str = "atlas", expect_version: int | None = None) -> Document:
+    def config_unset(
+        self, key: str, *, reason: str, vo: str | None = None, expect_version: int | None = None
+    ) -> Document:
         """Remove the value of a tuning key, as ``broker config unset``."""
         return self.send("DELETE", f"config/{key}", if_match=expect_version, vo=vo, reason=reason)
 
@@ -201,7 +203,7 @@ class BrokerClient(BrokerConnection):
         """Restore the values of an older version, as ``broker config rollback``."""
         return self.send("POST", "config:rollback", {"version": version, "reason": reason}, if_match=expect_version)
 
-    def config_preview(self, values: Mapping[str, Value], *, vo: str = "atlas") -> Document:
+    def config_preview(self, values: Mapping[str, Value], *, vo: str | None = None) -> Document:
         """``broker config set --preview``: a run."""
         return self.send("POST", "config:preview", {"set": dict(values), "vo": vo})
 

@@ -9,6 +9,7 @@ import typer
 from broker.cli.application import LazySettings
 
 if TYPE_CHECKING:
+    from broker.gdpconfig.catalogue import Catalogue
     from broker.settings import Settings
     from broker.store.connection.database import Database
 
@@ -49,6 +50,18 @@ def connect_store(context: typer.Context) -> Database:
     return connect(
         settings.database_url, settings.home, panda_schema=settings.panda_schema, meta_schema=settings.meta_schema
     )
+
+
+def installed_catalogue(context: typer.Context) -> Catalogue:
+    """The keys of the tuning as this installation reads them, with its VO; as shipped where there is no database."""
+    from broker.gdpconfig.catalogue import shipped_catalogue
+    from broker.store.connection.embedded import EmbeddedServer
+
+    settings = settings_of(context)
+    if settings.database_url is None and not EmbeddedServer(settings.home).is_made:
+        return shipped_catalogue()
+    with connect_store(context) as database:
+        return shipped_catalogue(database.names.vo)
 
 
 def require_database(context: typer.Context) -> None:

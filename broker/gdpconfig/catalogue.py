@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from broker import resources
+from broker.domain.installation_vo import DEFAULT_VO
 from broker.errors import BrokerError, NotFound, Refused
 from broker.yaml_text import read_yaml
 
@@ -211,12 +212,17 @@ class Catalogue:
     Iterating gives the entries in the order of the file. Immutable, and cheap to share.
     """
 
-    def __init__(self, entries: Iterable[KeyEntry]) -> None:
+    def __init__(self, entries: Iterable[KeyEntry], vo: str = DEFAULT_VO) -> None:
         """Index the entries.
+
+        Args:
+            entries: the keys.
+            vo: the VO of the installation.
 
         Raises:
             CatalogueError: a name occurs twice, or a rule between two keys names a key that is not there.
         """
+        self.vo = vo
         by_key: dict[str, KeyEntry] = {}
         for entry in entries:
             if entry.key in by_key:
@@ -229,13 +235,21 @@ class Catalogue:
         # Longest first, so that a family never takes a key whose own name begins with the family's.
         self._families = tuple(sorted((e for e in by_key.values() if e.is_family), key=lambda e: -len(e.key)))
 
-    def __reduce__(self) -> tuple[type[Catalogue], tuple[tuple[KeyEntry, ...]]]:
-        """Pickle as the list of entries."""
-        return (Catalogue, (tuple(self._by_key.values()),))
+    def __reduce__(self) -> tuple[type[Catalogue], tuple[tuple[KeyEntry, ...], str]]:
+        """Pickle as the list of entries, with the VO."""
+        return (Catalogue, (tuple(self._by_key.values()), self.vo))
+
+    def of_installation(self, vo: str) -> Catalogue:
+        """The keys as an installation for another VO reads them: for its own VO what PanDA reads for ``atlas`` only."""
+        if vo == self.vo:
+            return self
+        return Catalogue(
+            (one.model_copy(update={"scope": vo}) if one.scope == self.vo else one for one in self._by_key.values()), vo
+        )
 
     def __eq__(self, other: object) -> bool:
         """Equal when the entries are."""
-        return isinstance(other, Catalogue) and self._by_key == other._by_key
+        return isinstance(other, Catalogue) and self.vo == other.vo and self._by_key == other._by_key
 
     def __hash__(self) -> int:
         """Hash of the key names."""
@@ -353,11 +367,13 @@ CATALOGUE_FILE = "config/gdpconfig.yaml"
 
 
 @cache
-def shipped_catalogue() -> Catalogue:
-    """The catalogue in ``config/gdpconfig.yaml``.
+def shipped_catalogue(vo: str = DEFAULT_VO) -> Catalogue:
+    """The catalogue in ``config/gdpconfig.yaml``, for an installation whose VO is ``vo``.
 
     Raises:
         CatalogueError: the file was changed and is wrong now.
     """
+    if vo != DEFAULT_VO:
+        return shipped_catalogue().of_installation(vo)
     path = resources.path(CATALOGUE_FILE)
     return parse_catalogue(path.read_text(encoding="utf-8"), CATALOGUE_FILE)

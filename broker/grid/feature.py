@@ -44,6 +44,13 @@ FEATURE = Feature(
             watched=("shares",),
         ),
         Command(
+            "share",
+            "broker.grid.commands.share:app",
+            "List, set and remove global shares; who changed them.",
+            place=155,
+            watched=("share list", "share history"),
+        ),
+        Command(
             "snapshot",
             "broker.grid.commands.snapshot:app",
             "What is kept of the grid: list, show, export to a file, import.",

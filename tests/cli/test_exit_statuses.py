@@ -58,6 +58,10 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "run": ("production_job",),
     "shadow": (),
     "shares": (),
+    "share list": (),
+    "share history": (),
+    "share set": ("A", "1", "--reason", "r"),
+    "share remove": ("A", "--reason", "r"),
     "snapshot export": ("snapshot.json",),
     "snapshot list": (),
     "snapshot show": (),
@@ -79,7 +83,7 @@ OTHERS = frozenset(
         "features publish", "features read", "features report", "features withdraw", "import cric", "import example",
         "import rucio", "import workers", "job-status drain", "job-status rank", "job-status read", "job-status report",
         "job-status write", "pool check", "pool hash", "rules", "serve", "simulate", "snapshot import", "sss import",
-        "sss show", "sss validate", "submit",
+        "sss show", "sss validate", "submit", "task submit",
     }
 )  # fmt: skip
 """Commands that need no database, make one, or read a file first."""

@@ -58,7 +58,7 @@ def test_shipped_entries_are_complete() -> None:
 @pytest.mark.parametrize(
     ("key", "suffixes", "bare"),
     [
-        ("NQUEUELIMITSITE", ("gshare",), False),
+        ("NQUEUELIMITSITE", ("gshare",), True),
         ("MIN_WEIGHT", ("label", "gshare"), False),
         ("DISK_THRESHOLD", ("gshare",), True),
         ("PENDING_TIMEOUT", ("label",), False),
@@ -112,7 +112,8 @@ def test_no_other_key_takes_zero_for_the_default() -> None:
         ("NQUEUED_NUC_CAP", "NQUEUED_NUC_CAP"),
         ("NQUEUED_NUC_CAP_FOR_JOBS", "NQUEUED_NUC_CAP_FOR_JOBS"),
         ("NQUEUELIMITSITE_MC Simulation", "NQUEUELIMITSITE"),
-        ("NQUEUELIMITSITE", None),
+        ("NQUEUELIMITSITE", "NQUEUELIMITSITE"),
+        ("FAST_REBRO_THRESHOLD_NQUEUE", None),
         ("NQUEUELIMITSITE_", None),
         ("NQUEUELIMITSITEX", None),
         ("MIN_WEIGHT_managed", "MIN_WEIGHT"),
@@ -145,7 +146,7 @@ def test_the_longer_family_takes_a_name_that_fits_two() -> None:
     [
         ("NQUEUED_SATCAP", "NQUEUED_SAT_CAP"),
         ("nw_active", "NW_ACTIVE"),
-        ("NQUEUELIMITSITE", "NQUEUELIMITSITE_<gshare>"),
+        ("FAST_REBRO_THRESHOLD_NQUEUE", "FAST_REBRO_THRESHOLD_NQUEUE_<gshare>"),
         ("MIN_WEIGHTS_managed", "MIN_WEIGHT_<label>_<gshare>"),
     ],
 )

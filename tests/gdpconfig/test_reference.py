@@ -27,7 +27,7 @@ def test_every_key_is_on_the_page() -> None:
     ("key", "words"),
     [
         ("NQUEUED_SAT_CAP", "150"),
-        ("NQUEUELIMITSITE", "20 (also for 0)"),
+        ("NQUEUELIMITSITE", "NQUEUELIMITSITE, else 20 (also for 0)"),
         ("MIN_WEIGHT", "MIN_WEIGHT_<label>, else 0"),
         ("DISK_THRESHOLD", "DISK_THRESHOLD, else 100"),
         ("MERGE_JOB_MAX_WALLTIME", "no limit"),

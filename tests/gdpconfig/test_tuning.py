@@ -144,8 +144,11 @@ def test_a_wrong_family_is_an_error(family: str, count: int) -> None:
     [
         ({}, "NQUEUED_SAT_CAP", (), KeySource("NQUEUED_SAT_CAP", 150, "files", "default")),
         ({"NQUEUED_SAT_CAP": 9}, "NQUEUED_SAT_CAP", (), KeySource("NQUEUED_SAT_CAP", 9, "files", "config")),
-        ({}, "NQUEUELIMITSITE", ("A",), KeySource("NQUEUELIMITSITE_A", 20, "jobs", "default")),
-        ({}, "NQUEUELIMITSITE", (None,), KeySource("NQUEUELIMITSITE_<gshare>", 20, "jobs", "default")),
+        ({}, "MIN_WEIGHT", ("A",), KeySource("MIN_WEIGHT_A", 0, "weight", "default")),
+        ({}, "MIN_WEIGHT", (None,), KeySource("MIN_WEIGHT_<label>_<gshare>", 0, "weight", "default")),
+        ({}, "NQUEUELIMITSITE", ("A",), KeySource("NQUEUELIMITSITE", 20, "jobs", "default")),
+        ({}, "NQUEUELIMITSITE", (None,), KeySource("NQUEUELIMITSITE", 20, "jobs", "default")),
+        ({"NQUEUELIMITSITE": 9}, "NQUEUELIMITSITE", ("A",), KeySource("NQUEUELIMITSITE", 9, "jobs", "config")),
         ({"NQUEUELIMITSITE_A": 3}, "NQUEUELIMITSITE", ("A",), KeySource("NQUEUELIMITSITE_A", 3, "jobs", "config")),
         ({"NQUEUELIMITSITE_A": 0}, "NQUEUELIMITSITE", ("A",), KeySource("NQUEUELIMITSITE_A", 20, "jobs", "default")),
         (
@@ -190,7 +193,7 @@ def test_a_view_of_nothing_says_so() -> None:
     ("values", "error"),
     [
         ({"NO_SUCH_KEY": 1}, UnknownKeyError),
-        ({"NQUEUELIMITSITE": 1}, UnknownKeyError),
+        ({"MIN_WEIGHT": 1}, UnknownKeyError),
         ({"NQUEUED_SAT_CAP": "1"}, ValueRefusedError),
         ({"MIN_INPUT_COMPLETENESS": 100.5}, ValueRefusedError),
         ({"NW_THRESHOLD": math.nan}, ValueRefusedError),

@@ -83,7 +83,7 @@ class Description(_Body):
     Attributes:
         kind: ``jdl``, ``cfg``, ``sss`` (SSS Job Object, XML) or ``task`` (PanDA's task parameters, JSON).
         text: the description.
-        vo: virtual organisation.
+        vo: virtual organisation; null: that of the installation.
         label: production source label.
         nucleus: where the output goes; null: the task brokerage chooses.
         shares: names of shares for SSS documents, as NAME=SHARE.
@@ -94,7 +94,7 @@ class Description(_Body):
 
     kind: Kind
     text: str = Field(min_length=1, max_length=LONGEST_TEXT)
-    vo: Annotated[str, Field(min_length=1, max_length=16, pattern=r"^[A-Za-z0-9._-]+$")] = "atlas"
+    vo: Annotated[str | None, Field(min_length=1, max_length=16, pattern=r"^[A-Za-z0-9._-]+$")] = None
     label: Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z0-9._-]+$")] = "managed"
     nucleus: Name | None = None
     shares: list[Name] = Field(default_factory=list, max_length=100)
@@ -166,7 +166,7 @@ def _decided(api: ApiState, name: str, body: DecideQuestion, proceed: Proceed) -
 async def ask_feasibility(request: Request, api: State, who: Who, body: FeasibilityQuestion) -> Response:
     """Where jobs would go, and why not elsewhere, before they are submitted: feasibility, no promise."""
     seed = secrets.randbits(SEED_BITS) if body.seed is None else body.seed
-    options = _options(body, who)
+    options = _options(body, who, api.database.names.vo)
 
     def work(proceed: Proceed) -> Response:
         submissions = planned(body.kind, body.text, options, known_grid(api.database))
@@ -180,14 +180,16 @@ async def ask_feasibility(request: Request, api: State, who: Who, body: Feasibil
 @allow(SUBMIT)
 def submit(request: Request, api: State, who: Who, body: Description) -> Response:
     """Make tasks of a description; the brokerage finds queues for them as for any other."""
-    submissions = planned(body.kind, body.text, _options(body, who), known_grid(api.database))
+    submissions = planned(body.kind, body.text, _options(body, who, api.database.names.vo), known_grid(api.database))
     made = submit_all(api.database, submissions, api.now())
     tasks = [submitted_task(one) for one in made]
     return answer(request, SubmittedTasks(tasks=tasks), status=201)
 
 
-def _options(body: Description, who: Identity | None) -> SubmitOptions:
-    """The options of a submission: somebody whose token names a user submits as that user.
+def _options(body: Description, who: Identity | None, vo: str) -> SubmitOptions:
+    """The options of a submission, for ``vo`` where none is named.
+
+    Somebody whose token names a user submits as that user.
 
     Raises:
         Problem: another user is named.
@@ -197,7 +199,7 @@ def _options(body: Description, who: Identity | None) -> SubmitOptions:
         raise Problem(403, "forbidden", "a submitter acts for the own user only")
     return SubmitOptions(
         body.user or own,
-        body.vo,
+        body.vo or vo,
         body.label,
         body.nucleus,
         body.shares or None,

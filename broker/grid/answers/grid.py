@@ -61,9 +61,9 @@ def last_snapshot(asking: Asking, brokerage: str | None = None) -> Snapshot | No
     return None
 
 
-def tuning_in_force(asking: Asking, vo: str | None = "atlas") -> Tuning:
-    """The gdpconfig values of the newest published version."""
-    return TuningStore(asking.names).read_current(asking.connection).tuning(vo)
+def tuning_in_force(asking: Asking) -> Tuning:
+    """The gdpconfig values of the newest published version, for the VO of the installation."""
+    return TuningStore(asking.names).read_current(asking.connection).tuning(asking.names.vo)
 
 
 def job_numbers(snapshot: Snapshot, unified: int) -> JobNumbers:

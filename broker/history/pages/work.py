@@ -110,7 +110,7 @@ def begin_run(api: ApiState, kind: str, asked: BaseModel, subject: str) -> Respo
     Raises:
         Problem: too many wait already.
     """
-    long_runs.check(asked)
+    long_runs.check(asked, api.database.names.vo)
     with api.database.begin() as connection:
         if runs.waiting(connection) >= api.configuration.runs.waiting:
             raise Problem(503, "too_many_runs", "too many runs wait already", headers={"Retry-After": "60"})

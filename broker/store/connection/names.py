@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from broker.domain.installation_vo import DEFAULT_VO
 from broker.errors import BrokerError
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ -]{0,62}")
@@ -37,6 +38,7 @@ class Names:
     Attributes:
         panda: PanDA's main schema.
         meta: PanDA's meta schema (table ``sitedata``).
+        vo: the VO of the installation, which counts wherever none is named.
 
     Raises:
         BadName: a schema name is more than letters, digits, underscores, hyphens and blanks.
@@ -44,6 +46,7 @@ class Names:
 
     panda: str = "doma_panda"
     meta: str = "doma_pandameta"
+    vo: str = DEFAULT_VO
 
     def __post_init__(self) -> None:
         for name in (self.panda, self.meta):

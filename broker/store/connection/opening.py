@@ -81,7 +81,7 @@ def _names(database: Database, panda_schema: str | None, meta_schema: str | None
     """The schema names: those given, which must agree with those recorded at installation."""
     recorded = migrate.recorded_names(database)
     default = recorded or Names()
-    wanted = Names(panda_schema or default.panda, meta_schema or default.meta)
+    wanted = Names(panda_schema or default.panda, meta_schema or default.meta, default.vo)
     if recorded is not None and wanted != recorded:
         raise Refused(
             f"the database was installed with the schemas {recorded.panda} and {recorded.meta}",

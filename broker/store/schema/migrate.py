@@ -13,6 +13,7 @@ from broker.store.connection.errors import ForeignSchema, MigrationChanged, Sche
 from broker.store.connection.names import Names, quoted
 from broker.store.connection.read_only import ReadOnlyDatabase
 from broker.store.connection.tables import MissingParts, read_columns
+from broker.store.schema import installation_vo
 from broker.store.schema.schema_files import OWN, PANDA, Migration, declared_tables, read_migrations
 
 STANDALONE = "standalone"
@@ -134,12 +135,13 @@ def check(database: Database | ReadOnlyDatabase) -> str:
 
 
 def recorded_names(database: Database) -> Names | None:
-    """The schema names that the database was installed with; None when nothing is installed."""
+    """The schema names and the VO that the database was installed with; None when nothing is installed."""
     with database.read_snapshot() as connection:
         if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
             return None
         row = connection.execute(sa.text("SELECT panda_schema, meta_schema FROM broker.installation")).one_or_none()
-    return Names(row.panda_schema, row.meta_schema) if row else None
+        vo = installation_vo.read(connection)
+    return Names(row.panda_schema, row.meta_schema, vo) if row else None
 
 
 def _parts_of(mode: str) -> tuple[str, ...]:

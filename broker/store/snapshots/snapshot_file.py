@@ -115,11 +115,13 @@ def _part(source: Mapping[str, Any]) -> tuple[str, bytes]:
 def _tuning_to_json(published: Published) -> dict[str, Any]:
     return {
         "version": published.version,
+        "vo": published.catalogue.vo,
         "rows": rows_to_json(published.rows),
         "last_good": last_good_to_json(published.last_good),
     }
 
 
 def _tuning_from_json(reported: Mapping[str, Any], catalogue: Catalogue) -> Published:
+    catalogue = catalogue.of_installation(str(reported.get("vo", catalogue.vo)))
     rows, good = rows_from_json(reported["rows"]), last_good_from_json(reported["last_good"])
     return Published(int(reported["version"]), rows, good, catalogue)

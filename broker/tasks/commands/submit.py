@@ -56,7 +56,7 @@ def submit(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Its name tells the kind: .jdl, .cfg, or .xml (SSS).")],
     user: Annotated[str | None, typer.Option(help="Who submits; a document that names another is refused.")] = None,
-    vo: Annotated[str, typer.Option(help="Virtual organisation.")] = "atlas",
+    vo: Annotated[str | None, typer.Option(help="Virtual organisation [the installation's].")] = None,
     label: Annotated[str, typer.Option(help="Production source label of the tasks.")] = "managed",
     nucleus: Annotated[str | None, typer.Option(help="Where the output goes [the task brokerage chooses].")] = None,
     share: sss.Shares = None,
@@ -76,22 +76,22 @@ def submit(
         known = ", ".join(PLANNERS)
         what = f"unknown kind of file: {file.suffix or 'no suffix'}"
         raise UnknownKind(what, str(file), f"known are {known}; {TASK_PARAMETERS}")
-    options = SubmitOptions(user, vo, label, nucleus, share, queue_name, ignore_nodes)
-    if dry_run:
-        raise typer.Exit(_try(context, file, planner, options, as_json))
     with open_store(context) as database:
+        of_vo = vo or database.names.vo
+        options = SubmitOptions(user, of_vo, label, nucleus, share, queue_name, ignore_nodes)
+        if dry_run:
+            raise typer.Exit(_try(context, database, planner(file, options, _grid(database)), as_json))
         done = sss_submissions.submit(database, planner(file, options, _grid(database)), sss.instant(at))
     _emit(done, as_json)
 
 
-def _try(context: typer.Context, file: Path, planner: Planner, options: SubmitOptions, as_json: bool) -> int:
+def _try(context: typer.Context, database: Database, planned: tuple[Submission, ...], as_json: bool) -> int:
     """Show where the jobs would go; the exit status."""
     from broker.decisions.answers.feasibility import Question, feasibility
 
-    with open_store(context) as database:
-        now = moment_of(None, database, of_scenario=True)
-        question = Question(now, 0, settings_of(context).config, evaluate=False)
-        found = feasibility(database, planner(file, options, _grid(database)), question)
+    now = moment_of(None, database, of_scenario=True)
+    question = Question(now, 0, settings_of(context).config, evaluate=False)
+    found = feasibility(database, planned, question)
     for task in found.tasks if as_json else ():
         print_json(task)
     rows = [

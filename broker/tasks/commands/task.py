@@ -16,6 +16,7 @@ from broker.cli.rendering.tables import Column
 from broker.cli.time_arguments import moment_of
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands.sss import instant
+from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import TaskSubmission, task_submission
 from broker.tasks.model.datasets import read_file
 from broker.tasks.model.problems import BadParameter
@@ -44,7 +45,9 @@ def submit(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Task parameters: .yaml, .yml or .json.")],
     user: Annotated[str | None, typer.Option(help="Who submits [userName of the parameters].")] = None,
-    vo: Annotated[str, typer.Option(help="Virtual organisation where the parameters name none.")] = "atlas",
+    vo: Annotated[
+        str | None, typer.Option(help="Virtual organisation where the parameters name none [the installation's].")
+    ] = None,
     label: Annotated[str, typer.Option(help="Production source label where they name none.")] = "managed",
     nucleus: Annotated[str | None, typer.Option(help="Where the output goes [the task brokerage chooses].")] = None,
     count: Annotated[
@@ -68,11 +71,12 @@ def submit(
     """Submit a task of PanDA's task parameters; docs/reference/task-parameters.md lists them."""
     if request is not None and not (request.isprintable() and 0 < len(request) <= LONGEST_REQUEST):
         raise UnreadableTask("not usable", "--request", f"write 1 to {LONGEST_REQUEST} visible characters")
-    submitter = Submitter(user, vo, label, nucleus, count)
-    submission = task_submission(read_parameters(file), submitter, request=request, files=listed_files(files or []))
-    if dry_run:
-        raise typer.Exit(_try(context, submission, as_json))
+    parameters, listed = read_parameters(file), listed_files(files or [])
     with open_store(context) as database:
+        submitter = Submitter(user, vo or database.names.vo, label, nucleus, count)
+        submission = task_submission(parameters, submitter, request=request, files=listed)
+        if dry_run:
+            raise typer.Exit(_try(context, database, submission, as_json))
         made = submission.make(database, instant(at))
     _tell(made, as_json)
 
@@ -132,14 +136,13 @@ def _listed(path: Path, number: int, line: str) -> Any:
         raise BadParameter(f"{path} line {number}", line, "it is no JSON", "write a name or an object") from error
 
 
-def _try(context: typer.Context, submission: TaskSubmission, as_json: bool) -> int:
+def _try(context: typer.Context, database: Database, submission: TaskSubmission, as_json: bool) -> int:
     """Show where the jobs would go; the exit status."""
     from broker.decisions.answers.feasibility import Question, feasibility
 
-    with open_store(context) as database:
-        now = moment_of(None, database, of_scenario=True)
-        question = Question(now, 0, settings_of(context).config, evaluate=False)
-        (found,) = feasibility(database, [submission], question).tasks
+    now = moment_of(None, database, of_scenario=True)
+    question = Question(now, 0, settings_of(context).config, evaluate=False)
+    (found,) = feasibility(database, [submission], question).tasks
     if as_json:
         print_json(found)
     else:

@@ -29,7 +29,7 @@ class TaskDescription(BaseModel):
         parameters: PanDA's task parameters; docs/reference/task-parameters.md lists them.
         request: number of the submission at its client: the same one again is the same task.
         count: so many jobs, without input.
-        vo: virtual organisation where the parameters name none.
+        vo: virtual organisation where the parameters name none; null: that of the installation.
         label: production source label where the parameters name none.
         nucleus: where the output goes; null: the task brokerage chooses.
         user: who submits: only for those whose token does not say it.
@@ -40,7 +40,7 @@ class TaskDescription(BaseModel):
     parameters: dict[str, Any]
     request: Annotated[str, Field(pattern=r"^[\x21-\x7e]{1,128}$")] | None = None
     count: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    vo: Annotated[str, Field(min_length=1, max_length=16, pattern=r"^[A-Za-z0-9._-]+$")] = "atlas"
+    vo: Annotated[str | None, Field(min_length=1, max_length=16, pattern=r"^[A-Za-z0-9._-]+$")] = None
     label: Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z0-9._-]+$")] = "managed"
     nucleus: Name | None = None
     user: Name | None = None
@@ -64,7 +64,7 @@ class MadeTask(TaskMade):
 @allow(SUBMIT)
 def submit_task(request: Request, api: State, who: Who, body: TaskDescription) -> Response:
     """Make a task of task parameters; datasets are looked up in Rucio."""
-    submitter = Submitter(_user(who, body), body.vo, body.label, body.nucleus, body.count)
+    submitter = Submitter(_user(who, body), body.vo or api.database.names.vo, body.label, body.nucleus, body.count)
     submission = task_submission(body.parameters, submitter, request=body.request)
     made = submission.make(api.database, api.now())
     told = MadeTask(

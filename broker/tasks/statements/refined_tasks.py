@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from broker.domain.retry import RETRY_AFTER
 from broker.store.connection.names import Names
+from broker.store.writes.default_share import default_share
 from broker.tasks.model.task import InputPlan, OutputPlan, RefinedTask
 
 REGISTERED, ASSIGNING = "registered", "assigning"
@@ -50,6 +51,7 @@ def insert_task(
 ) -> None:
     """The row of the task, registered: nothing is brokered before :func:`broker.tasks.statements.chains.start`."""
     columns = {name: value for name, value in task.columns.items() if value is not None and name != "status"}
+    columns.setdefault("gshare", default_share(connection, names))
     columns["taskname"] = of_task(str(columns["taskname"]), task_id)
     columns |= {"jeditaskid": task_id, "status": REGISTERED, "parent_tid": parent or task_id, "attemptnr": 1}
     columns.setdefault("reqid", task_id if task_id < 2**31 else None)

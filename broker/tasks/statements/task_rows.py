@@ -23,6 +23,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.names import Names, quoted
 from broker.store.reads import task_alternatives
 from broker.store.reads.task_reads import ASSIGNING
+from broker.store.writes.default_share import default_share
 
 ATTEMPTS = 3
 _ADD_OUTPUT = sa.text("""
@@ -126,7 +127,8 @@ def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: dateti
     if plan.columns["status"] == ASSIGNING:
         # The time of the last try: one that was never tried is due at once.
         times["modificationtime"] = stamp - 2 * RETRY_AFTER
-    insert_row(connection, names, "jedi_tasks", {**times, **plan.columns, "jeditaskid": task_id})
+    columns = {"gshare": default_share(connection, names), **plan.columns}
+    insert_row(connection, names, "jedi_tasks", {**times, **columns, "jeditaskid": task_id})
     parameters = {"jeditaskid": task_id, "taskparams": json.dumps(dict(plan.parameters))}
     insert_row(connection, names, "jedi_taskparams", parameters)
     _add_input(connection, names, plan, task_id, stamp)

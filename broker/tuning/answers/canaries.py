@@ -56,8 +56,8 @@ class CanaryAnswer(BaseModel):
     outcomes: list[OutcomeOfGroup]
 
 
-def proposals_of(values: Mapping[str, Any], vo: str) -> tuple[Proposal, ...]:
-    """The values as proposals.
+def proposals_of(values: Mapping[str, Any], vo: str | None, own: str) -> tuple[Proposal, ...]:
+    """The values as proposals for a VO; for ``own``, that of the installation, where none is named.
 
     Raises:
         UnknownKeyError: a key is none.
@@ -65,8 +65,9 @@ def proposals_of(values: Mapping[str, Any], vo: str) -> tuple[Proposal, ...]:
     """
     found = []
     for key, given in values.items():
-        entry, value = typed_value(key, given)
-        found.append(Proposal(key, value, vo_to_edit(entry, vo)))
+        _, value = typed_value(key, given)
+        entry = shipped_catalogue(own).require(key)
+        found.append(Proposal(key, value, vo_to_edit(entry, vo or own)))
     return tuple(found)
 
 
@@ -91,7 +92,7 @@ def start(
     Raises:
         CanaryRefused: it cannot be tried so, or another one runs.
     """
-    check_canary(shipped_catalogue(), proposals, share, NOT_SPLIT, tuple(offered()))
+    check_canary(shipped_catalogue(database.names.vo), proposals, share, NOT_SPLIT, tuple(offered()))
     store = TuningStore(database.names)
     with database.begin() as connection:
         base = store.sync_outside_changes(connection)

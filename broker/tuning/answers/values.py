@@ -86,21 +86,21 @@ class TuningChange(BaseModel):
     changed: list[ValueChange]
 
 
-def values(database: Database, vo: str) -> list[KeyValue]:
-    """Every key, with the value that the next cycle will use for the tasks of ``vo``."""
+def values(database: Database, vo: str | None = None) -> list[KeyValue]:
+    """Every key, with the value that the next cycle will use for the tasks of ``vo``; None for the installation's."""
     current = _live(database)
-    return [KeyValue(**key_summary(state, current)) for state in all_states(current, vo)]
+    return [KeyValue(**key_summary(state, current)) for state in all_states(current, vo or current.catalogue.vo)]
 
 
-def value(database: Database, key: str, vo: str) -> KeyDetail:
-    """One key.
+def value(database: Database, key: str, vo: str | None = None) -> KeyDetail:
+    """One key, for the tasks of ``vo``; None for the VO of the installation.
 
     Raises:
         UnknownKeyError: no such key.
     """
     entry_named(shipped_catalogue(), key)
     current = _live(database)
-    return key_detail(state_of(current, key, vo), current)
+    return key_detail(state_of(current, key, vo or current.catalogue.vo), current)
 
 
 def key_detail(state: KeyState, current: Published) -> KeyDetail:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from broker.brokerages.registry import offered
-from broker.cli.context import open_store
+from broker.cli.context import installed_catalogue, open_store
 from broker.cli.output import escaped, print_json, print_table
 from broker.cli.time_arguments import at_option, duration, moment_of
 from broker.domain.feature_table import TIGHTENING_KEYS
@@ -46,7 +46,7 @@ def canary(
     stop: Annotated[bool, typer.Option("--stop", help="Stop the one that runs.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")] = "canary",
     editor: Editor = None,
-    vo: Annotated[str, typer.Option("--vo", help="VO of the tasks that the values are for.")] = "atlas",
+    vo: Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the values are for [yours].")] = None,
     at: Annotated[str | None, at_option("When it starts or stops")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a canary.")] = False,
 ) -> None:
@@ -54,9 +54,10 @@ def canary(
     if bool(values) != (share is not None) or bool(values) != (span is not None) or (stop and values):
         remedy = "write KEY=VALUE --share 0.1 --for 6h, or --stop, or nothing to see what was tried"
         raise WrongCanaryUsage("these options do not go together", "broker config canary", remedy)
-    proposals = read_proposals(shipped_catalogue(), values or [], vo)
+    catalogue = installed_catalogue(context) if values else shipped_catalogue()
+    proposals = read_proposals(catalogue, values or [], vo or catalogue.vo)
     if share is not None:
-        check_canary(shipped_catalogue(), proposals, share, NOT_SPLIT, tuple(offered()))
+        check_canary(catalogue, proposals, share, NOT_SPLIT, tuple(offered()))
     length = None if span is None else duration(span, "--for")
     with open_store(context) as database:
         now = moment_of(at, database)

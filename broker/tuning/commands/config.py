@@ -8,7 +8,7 @@ from typing import Annotated
 import sqlalchemy as sa
 import typer
 
-from broker.cli.context import open_store
+from broker.cli.context import installed_catalogue, open_store
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.inspection import all_states, entry_named, state_of
@@ -26,7 +26,7 @@ app = typer.Typer(no_args_is_help=True)
 app.command()(canary)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
-Vo = Annotated[str, typer.Option("--vo", help="VO of the tasks that the value is for.")]
+Vo = Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the value is for [the installation's].")]
 Key = Annotated[str, typer.Argument(help="Full name of the key, as NQUEUED_SAT_CAP.", show_default=False)]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)]
 Expected = Annotated[
@@ -37,12 +37,13 @@ Expected = Annotated[
 @app.command(name="list")
 def list_keys(
     context: typer.Context,
-    vo: Vo = "atlas",
+    vo: Vo = None,
     only_set: Annotated[bool, typer.Option("--set", help="Only keys that a row of the table sets.")] = False,
     json: Json = False,
 ) -> None:
     """Every key with its value, its default and where the value comes from."""
     current = _read(context)
+    vo = vo or current.catalogue.vo
     states = [state for state in all_states(current, vo) if not only_set or state.set_by or state.bad]
     if json:
         for state in states:
@@ -65,10 +66,11 @@ def list_keys(
 
 
 @app.command()
-def get(context: typer.Context, key: Key, vo: Vo = "atlas", json: Json = False) -> None:
+def get(context: typer.Context, key: Key, vo: Vo = None, json: Json = False) -> None:
     """One key: its value, what it means, its range, and which rule reads it."""
     entry_named(shipped_catalogue(), key)
     current = _read(context)
+    vo = vo or current.catalogue.vo
     state = state_of(current, key, vo)
     entry = state.entry
     if json:
@@ -97,7 +99,7 @@ def set_key(
     key: Key,
     value: Annotated[str, typer.Argument(help="The new value.", show_default=False)],
     reason: Reason,
-    vo: Vo = "atlas",
+    vo: Vo = None,
     editor: Editor = None,
     expect_version: Expected = None,
     preview: Annotated[
@@ -114,13 +116,16 @@ def set_key(
     if preview or dry_run:
         from broker.tuning.commands.preview import preview as show_preview
 
-        show_preview(context, (Proposal(key, typed, vo_to_edit(entry, vo)),), yes=yes, look_only=dry_run, json=json)
+        catalogue = installed_catalogue(context)
+        row_vo = vo_to_edit(catalogue.require(key), vo or catalogue.vo)
+        show_preview(context, (Proposal(key, typed, row_vo),), yes=yes, look_only=dry_run, json=json)
         if dry_run:
             return
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
+        of_vo = vo or store.vo
         return store.set_value(
-            connection, key, typed, editor=who, reason=reason, vo=vo, expected_version=expect_version
+            connection, key, typed, editor=who, reason=reason, vo=of_vo, expected_version=expect_version
         )
 
     _change(context, change, json)
@@ -131,7 +136,7 @@ def unset(
     context: typer.Context,
     key: Key,
     reason: Reason,
-    vo: Vo = "atlas",
+    vo: Vo = None,
     editor: Editor = None,
     expect_version: Expected = None,
     json: Json = False,
@@ -141,7 +146,8 @@ def unset(
     who = editor_name(editor)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
-        return store.unset(connection, key, editor=who, reason=reason, vo=vo, expected_version=expect_version)
+        of_vo = vo or store.vo
+        return store.unset(connection, key, editor=who, reason=reason, vo=of_vo, expected_version=expect_version)
 
     _change(context, change, json)
 

@@ -66,7 +66,7 @@ class Tried(BaseModel):
 @allow(READ)
 def list_values(request: Request, api: State, only_set: bool = False) -> Response:
     """Every key with its value, the last changes, the canaries."""
-    found = [one for one in tuning_values.values(api.database, "atlas") if not only_set or one.set_by or one.bad_row]
+    found = [one for one in tuning_values.values(api.database) if not only_set or one.set_by or one.bad_row]
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, None, MOST_EVENTS)
     canaries = canary_trials.tried(api.database, moment(api))
@@ -111,7 +111,7 @@ class RefusedForm:
 
 
 def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | None) -> Response:
-    found = tuning_values.value(api.database, key, "atlas")
+    found = tuning_values.value(api.database, key)
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, found.key, MOST_EVENTS)
     with api.database.begin() as connection:
@@ -196,7 +196,13 @@ def set_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
 
         def make(store: TuningStore, connection: sa.Connection) -> Published:
             return store.set_value(
-                connection, key, typed, editor=editor(who), reason=reason, vo="atlas", expected_version=seen or None
+                connection,
+                key,
+                typed,
+                editor=editor(who),
+                reason=reason,
+                vo=store.vo,
+                expected_version=seen or None,
             )
 
         tuning_values.change(api.database, make)
@@ -246,7 +252,7 @@ def try_on_share(request: Request, api: State, who: Who, key: Key, fields: Form)
         if not (0 < share < 1 and 0 < hours <= 24 * 90):
             raise Problem(422, "invalid_request", "the share must be between 0 and 100 per cent, the hours above 0")
         begin = moment(api)
-        proposals = canary_trials.proposals_of({key: typed}, "atlas")
+        proposals = canary_trials.proposals_of({key: typed}, None, api.database.names.vo)
         span = (begin, begin + timedelta(hours=hours))
         canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=_reason(fields))
         return back_to("/tuning#canaries")

@@ -27,7 +27,7 @@ router = guarded_router(tag="operations")
 LONGEST_REASON = 500
 LONGEST_S = 3650 * 86400.0
 Reason = Annotated[str, Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")]
-Vo = Annotated[str, Field(min_length=1, max_length=16)]
+Vo = Annotated[str | None, Field(min_length=1, max_length=32)]
 QueueName = Annotated[str, Path(max_length=200, description="PanDA queue.")]
 
 
@@ -58,7 +58,7 @@ class NewCanary(_Body):
     share: float = Field(gt=0, lt=1)
     for_s: float = Field(gt=0, le=LONGEST_S)
     reason: Reason
-    vo: Vo = "atlas"
+    vo: Vo = None
 
 
 @router.get("/pins", response_model=Page[PinLine])
@@ -128,7 +128,7 @@ def start_canary(request: Request, api: State, who: Who, body: NewCanary) -> Res
     """Try values on a share of the tasks; it ends by itself."""
     now = moment(api)
     span = (now, now + timedelta(seconds=body.for_s))
-    proposals = canaries.proposals_of(body.values, body.vo)
+    proposals = canaries.proposals_of(body.values, body.vo, api.database.names.vo)
     found = canaries.start(api.database, proposals, body.share, span, editor=editor(who), reason=body.reason)
     return answer(request, found, status=201)
 

@@ -23,7 +23,9 @@ from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, Json,
 router = guarded_router(tag="config")
 
 Key = Annotated[str, Path(max_length=200, description="Full name of the key.")]
-Vo = Annotated[str, Query(min_length=1, max_length=16, description="VO of the tasks.")]
+Vo = Annotated[
+    str | None, Query(min_length=1, max_length=32, description="VO of the tasks; that of the installation without it.")
+]
 Version = Annotated[int, Query(ge=1, le=2**62)]
 IfMatch = Annotated[
     str | None,
@@ -57,7 +59,7 @@ class Rollback(_Body):
 def list_values(
     request: Request,
     api: State,
-    vo: Vo = "atlas",
+    vo: Vo = None,
     only_set: Annotated[bool, Query(description="Only keys that a row of the table sets.")] = False,
     after: After = None,
     limit: Limit = 500,
@@ -106,7 +108,7 @@ def roll_back(request: Request, api: State, who: Who, body: Rollback, if_match: 
 
 @router.get("/config/{key}", response_model=KeyDetail)
 @allow(READ)
-def get_value(request: Request, api: State, key: Key, vo: Vo = "atlas") -> Response:
+def get_value(request: Request, api: State, key: Key, vo: Vo = None) -> Response:
     """One key: its value, what it means, its range, and which rule reads it."""
     found = values.value(api.database, key, vo)
     return answer(request, found, headers={"X-Tuning-Version": str(found.version)})
@@ -115,15 +117,16 @@ def get_value(request: Request, api: State, key: Key, vo: Vo = "atlas") -> Respo
 @router.put("/config/{key}", response_model=TuningChange)
 @allow(TUNE)
 def set_value(
-    request: Request, api: State, who: Who, key: Key, body: NewValue, vo: Vo = "atlas", if_match: IfMatch = None
+    request: Request, api: State, who: Who, key: Key, body: NewValue, vo: Vo = None, if_match: IfMatch = None
 ) -> Response:
     """Set a key; running services use the value from their next cycle on."""
     _, typed = values.typed_value(key, body.value)
     seen = _seen(if_match)
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
+        of_vo = vo or store.vo
         return store.set_value(
-            connection, key, typed, editor=editor(who), reason=body.reason, vo=vo, expected_version=seen
+            connection, key, typed, editor=editor(who), reason=body.reason, vo=of_vo, expected_version=seen
         )
 
     return _changed(request, values.change(api.database, make))
@@ -137,14 +140,15 @@ def unset_value(
     who: Who,
     key: Key,
     reason: Annotated[str, Query(min_length=1, max_length=REASON_MAX_CHARACTERS)],
-    vo: Vo = "atlas",
+    vo: Vo = None,
     if_match: IfMatch = None,
 ) -> Response:
     """Remove a value, so that the default is in force again."""
     seen = _seen(if_match)
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
-        return store.unset(connection, key, editor=editor(who), reason=reason, vo=vo, expected_version=seen)
+        of_vo = vo or store.vo
+        return store.unset(connection, key, editor=editor(who), reason=reason, vo=of_vo, expected_version=seen)
 
     return _changed(request, values.change(api.database, make))
 

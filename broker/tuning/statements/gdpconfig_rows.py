@@ -124,12 +124,17 @@ class TuningStore:
 
     Args:
         names: schema names of the database.
-        catalogue: the keys; those shipped with the broker unless given.
+        catalogue: the keys; those shipped with the broker, for the VO of the installation, unless given.
     """
 
     def __init__(self, names: Names | None = None, catalogue: Catalogue | None = None) -> None:
         self._names = names or Names()
-        self._catalogue = catalogue or shipped_catalogue()
+        self._catalogue = catalogue or shipped_catalogue(self._names.vo)
+
+    @property
+    def vo(self) -> str:
+        """The VO of the installation."""
+        return self._catalogue.vo
 
     def read_current(self, connection: sa.Connection, *, live: bool = False) -> Published:
         """The values that a cycle uses: the latest version, in the caller's transaction.

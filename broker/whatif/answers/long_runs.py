@@ -64,7 +64,7 @@ class WhatIf(Cycles):
 
     set: dict[Name, Json] = Field(default_factory=dict, max_length=50)
     rules: dict[Name, bool] = Field(default_factory=dict, max_length=50)
-    vo: str = Field(default="atlas", min_length=1, max_length=16)
+    vo: str | None = Field(default=None, min_length=1, max_length=16)
 
 
 class Sweep(Cycles):
@@ -72,7 +72,7 @@ class Sweep(Cycles):
 
     ranges: list[Name] = Field(min_length=1, max_length=3)
     rules: dict[Name, bool] = Field(default_factory=dict, max_length=50)
-    vo: str = Field(default="atlas", min_length=1, max_length=16)
+    vo: str | None = Field(default=None, min_length=1, max_length=16)
 
 
 class Preview(_Asked):
@@ -86,7 +86,7 @@ class Preview(_Asked):
     """
 
     set: dict[Name, Json] = Field(min_length=1, max_length=50)
-    vo: str = Field(default="atlas", min_length=1, max_length=16)
+    vo: str | None = Field(default=None, min_length=1, max_length=16)
     cycles: int = Field(default=3, ge=1, le=1000)
     decisions: int = Field(default=200, ge=1, le=100_000)
 
@@ -99,16 +99,16 @@ Kind = Literal["what_if", "sweep", "preview", "replay"]
 KINDS: Mapping[str, type[BaseModel]] = {"what_if": WhatIf, "sweep": Sweep, "preview": Preview, "replay": Replay}
 
 
-def check(asked: BaseModel) -> None:
-    """Refuse what cannot be tried, before it waits for its turn.
+def check(asked: BaseModel, own: str) -> None:
+    """Refuse what cannot be tried, before it waits for its turn; ``own`` is the VO of the installation.
 
     Raises:
         BrokerError: a key, value, range or rule is none.
     """
     if isinstance(asked, WhatIf | Preview):
-        proposals_of(asked.set, asked.vo)
+        proposals_of(asked.set, asked.vo, own)
     if isinstance(asked, Sweep):
-        grid(read_ranges(shipped_catalogue(), asked.ranges, asked.vo))
+        grid(read_ranges(shipped_catalogue(own), asked.ranges, asked.vo or own))
 
 
 def run(
@@ -124,13 +124,18 @@ def run(
     if isinstance(asked, Sweep):
         return _swept(database, asked, now, config, report_progress)
     if isinstance(asked, Preview):
-        proposals = proposals_of(asked.set, asked.vo)
+        proposals = proposals_of(asked.set, asked.vo, database.names.vo)
         selection = Selection(newest=asked.cycles, decisions=asked.decisions)
         return _compared(database, proposals, (), selection, config, report_progress)
     if isinstance(asked, WhatIf):
         switches = [Switch(name, on) for name, on in asked.rules.items()]
         return _compared(
-            database, proposals_of(asked.set, asked.vo), switches, _selection(asked, now), config, report_progress
+            database,
+            proposals_of(asked.set, asked.vo, database.names.vo),
+            switches,
+            _selection(asked, now),
+            config,
+            report_progress,
         )
     raise TypeError(f"no run is {type(asked).__name__}")
 
@@ -168,7 +173,8 @@ def _compared(
 def _swept(
     database: Database, asked: Sweep, now: datetime, config: Path | None, report_progress: Progress
 ) -> dict[str, Any]:
-    points = grid(read_ranges(shipped_catalogue(), asked.ranges, asked.vo))
+    own = database.names.vo
+    points = grid(read_ranges(shipped_catalogue(own), asked.ranges, asked.vo or own))
     before = rule_set(config)
     switches = [Switch(name, on) for name, on in asked.rules.items()]
     after = ProfileRules(with_switches(before.profile, switches), before.options)

@@ -11,12 +11,11 @@ import numpy as np
 import typer
 
 from broker.brokerages.profile import Profile
-from broker.cli.context import settings_of
+from broker.cli.context import installed_catalogue, settings_of
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.decisions.answers.rules_in_force import rule_set
 from broker.errors import FAILED, Refused
-from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.whatif.answers.stored_cases import StoredCases
 from broker.whatif.commands.what_if import (
@@ -60,7 +59,7 @@ def sweep(
     scenario: ScenarioFile = None,
     at: At = None,
     brokerage: Only = None,
-    vo: Vo = "atlas",
+    vo: Vo = None,
     processes: Processes = None,
     dask: Annotated[
         str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, as tcp://host:8786.")
@@ -77,7 +76,8 @@ def sweep(
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw figures by value.")] = None,
 ) -> None:
     """What would have been decided with each value of a grid; nothing is changed."""
-    points = grid(read_ranges(shipped_catalogue(), ranges, vo))
+    catalogue = installed_catalogue(context)
+    points = grid(read_ranges(catalogue, ranges, vo or catalogue.vo))
     if simulated:
         from broker.simulation.commands.sweeping import sweep_simulated
 

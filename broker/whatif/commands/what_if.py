@@ -15,12 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from broker import __version__
 from broker.brokerages.registry import offered
-from broker.cli.context import open_store, settings_of
+from broker.cli.context import installed_catalogue, open_store, settings_of
 from broker.cli.output import print_json, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
 from broker.decisions.answers.rules_in_force import NoSuchBrokerage, rule_set
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, did_you_mean
-from broker.gdpconfig.catalogue import shipped_catalogue
+from broker.gdpconfig.catalogue import Catalogue, shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
 from broker.whatif.answers.scenario_cases import scenario_cases
 from broker.whatif.answers.stored_cases import Selection, StoredCases, stored_cases
@@ -32,7 +32,7 @@ from broker.whatif.model.plot import check_plot, plot_difference
 from broker.whatif.model.queue_changes import read_fields
 from broker.whatif.model.rule_switches import Switch, read_switches, with_switches
 
-Vo = Annotated[str, typer.Option("--vo", help="VO of the tasks that the values are for.")]
+Vo = Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the values are for [the installation's].")]
 Last = Annotated[str | None, typer.Option("--last", metavar="24h", help="Cycles of this time [24h].")]
 SnapshotId = Annotated[str | None, typer.Option("--snapshot", metavar="ID", help="Cycles on this snapshot.")]
 ScenarioFile = Annotated[
@@ -88,14 +88,14 @@ def what_if(
     scenario: ScenarioFile = None,
     at: At = None,
     brokerage: Only = None,
-    vo: Vo = "atlas",
+    vo: Vo = None,
     processes: Processes = None,
     seed: Seed = 0,
     json: Json = False,
     plot: Plot = None,
 ) -> None:
     """What would have been decided with other values, rules, profile, or fields of a queue; nothing is changed."""
-    asked = _read(changes or [], queue, values or [], rule or [], profile, vo)
+    asked = _read(installed_catalogue(context), changes or [], queue, values or [], rule or [], profile, vo)
     if plot is not None:
         check_plot(plot)
     report_skipped_tasks(asked.proposals)
@@ -141,11 +141,17 @@ class Asked:
 
 
 def _read(
-    changes: Sequence[str], queue: str | None, values: Sequence[str], rule: Sequence[str], profile: str | None, vo: str
+    catalogue: Catalogue,
+    changes: Sequence[str],
+    queue: str | None,
+    values: Sequence[str],
+    rule: Sequence[str],
+    profile: str | None,
+    vo: str | None,
 ) -> Asked:
     fields = () if queue is None else read_fields(queue, changes)
     keys = [*values, *(changes if queue is None else ())]
-    found = Asked(read_proposals(shipped_catalogue(), keys, vo), read_switches(rule), fields, profile)
+    found = Asked(read_proposals(catalogue, keys, vo or catalogue.vo), read_switches(rule), fields, profile)
     if not found.words():
         remedy = "name values as KEY=VALUE, rules with --rule, a --profile, or --queue QUEUE FIELD=VALUE"
         raise NothingToTry("nothing to compare with", "broker what-if", remedy)

@@ -114,7 +114,7 @@ def queue_of(api: ApiState) -> RunQueue:
 
 
 def _asked(request: Request, api: ApiState, kind: str, body: BaseModel, subject: str) -> Response:
-    long_runs.check(body)
+    long_runs.check(body, api.database.names.vo)
     with api.database.begin() as connection:
         if runs.waiting(connection) >= api.configuration.runs.waiting:
             raise Problem(503, "too_many_runs", "too many runs wait already", headers={"Retry-After": "60"})

@@ -159,7 +159,7 @@ def test_no_limit_is_null_in_json(config: Command) -> None:
     [
         (("get", "NQUEUED_SATCAP"), 4, "did you mean NQUEUED_SAT_CAP"),
         (("set", "NQUEUED_SATCAP", "1", "--reason", "r"), 4, "did you mean NQUEUED_SAT_CAP"),
-        (("set", "NQUEUELIMITSITE", "1", "--reason", "r"), 4, "NQUEUELIMITSITE_<gshare>"),
+        (("set", "MIN_WEIGHT", "1", "--reason", "r"), 4, "MIN_WEIGHT_<label>_<gshare>"),
         (("unset", "NQUEUED_SATCAP", "--reason", "r"), 4, "did you mean NQUEUED_SAT_CAP"),
         (("history", "NQUEUED_SATCAP"), 4, "did you mean NQUEUED_SAT_CAP"),
         (("set", "NQUEUED_SAT_CAP", "1"), 2, "--reason"),

@@ -1,0 +1,1 @@
+"""What may be said of shares and of the readiness of a grid, and what follows; pure."""

@@ -1,0 +1,1 @@
+"""Reads and writes of what the grid is."""

@@ -1,0 +1,15 @@
+"""The share of tasks that name none."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from broker.domain.global_shares import DEFAULT_SHARE
+from broker.store.connection.names import Names
+
+
+def default_share(connection: sa.Connection, names: Names) -> str | None:
+    """``default`` where that share is on record, else None: the task then has no share."""
+    query = f"SELECT name FROM {names.table('global_shares')} WHERE name = :name"  # noqa: S608 - a quoted name
+    found = connection.scalar(sa.text(query), {"name": DEFAULT_SHARE})
+    return None if found is None else str(found)

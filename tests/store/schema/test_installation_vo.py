@@ -1,0 +1,63 @@
+"""The VO of an installation: where it is kept, and which keys are read for it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from broker.gdpconfig.catalogue import ValueRefusedError, shipped_catalogue
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+from broker.store.connection.opening import open_database
+from broker.store.schema import installation_vo
+from broker.tuning.statements.gdpconfig_rows import TuningStore
+from tests.cli.commands import runner
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = "DISK_THRESHOLD"
+
+
+@pytest.fixture
+def mine(database: Database, tmp_path: Path) -> Database:
+    with database.begin() as connection:
+        installation_vo.write(connection, "other", "somebody", NOW)
+        installation_vo.write(connection, "myexp", "operator", NOW)
+    with open_database(database.url, tmp_path) as opened:
+        database.names = opened.names
+    return database
+
+
+def test_without_one_it_is_that_of_panda(database: Database, tmp_path: Path) -> None:
+    with open_database(database.url, tmp_path) as opened:
+        assert opened.names == Names(vo="atlas")
+
+
+def test_what_panda_reads_for_atlas_only_is_read_for_the_vo_of_the_installation(mine: Database) -> None:
+    assert mine.names.vo == "myexp"
+    store = TuningStore(mine.names)
+    with mine.begin() as connection:
+        store.set_value(connection, KEY, 1, editor="a", reason="b", vo="myexp")
+        with pytest.raises(ValueRefusedError, match="for VO myexp only, not for 'atlas'"):
+            store.set_value(connection, KEY, 2, editor="a", reason="b", vo="atlas")
+        current = store.read_current(connection)
+    assert [(row.key, row.vo) for row in current.rows] == [(KEY, "myexp")]
+    assert current.tuning("myexp").number(KEY) == 1
+    assert pickle.loads(pickle.dumps(current.catalogue)) == current.catalogue != shipped_catalogue()  # noqa: S301
+
+
+def test_commands_take_it_where_none_is_named(mine: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    broker = runner(capsys, "--db", mine.url)
+    assert broker("config", "set", KEY, "3", "--reason", "small", "--vo", "myexp").status == 0
+    assert broker("config", "set", "MIN_WEIGHT_managed", "0.5", "--reason", "x").status == 0
+    rows = [json.loads(line) for line in broker("config", "list", "--set", "--json").out.splitlines()]
+    assert {one["key"]: (one["value"], one["vo"]) for one in rows} == {
+        KEY: (3, "myexp"),
+        "MIN_WEIGHT_managed": (0.5, "myexp"),
+    }
+    refused = broker("config", "set", KEY, "3", "--reason", "small", "--vo", "atlas")
+    assert (refused.status, "is read for VO myexp only" in refused.err) == (3, True)
+    assert broker("config", "set", KEY, "4", "--reason", "small", "--dry-run").status in (0, 4)
