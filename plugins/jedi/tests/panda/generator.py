@@ -52,7 +52,9 @@ def run_cycle(buffer: Any, ddm: Any, labels: str, *, threads: int = 1, serialise
     """
     from pandajedi.jediconfig import jedi_config
     from pandajedi.jediorder import JobGenerator as module
+    from pandaserver.config import panda_config
 
+    panda_config.record_statuschange = True
     jedi_config.jobgen.nWorkers = threads
     jedi_config.jobgen.lockProcess = ":::" if serialised else "nobody:::"
     jedi_config.jobgen.inactive_poll_probability = 1.0
