@@ -54,7 +54,8 @@ help:
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
-	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server"
+	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server; PANDA_DATABASE=PATH of a checkout of"
+	@echo "                 PanDAWMS/panda-database: on PanDA's own table definitions"
 	@echo "make jedi-environment  install panda-server, the broker and the plug-in with all they depend on into one environment, and check it"
 	@echo "make lint        ruff check and ruff format --check"
 	@echo "make types       mypy --strict"
@@ -121,6 +122,8 @@ chromium:
 		echo "error: the tests of the page need Chromium; name it: make CHROMIUM=/path/to/it test-web" >&2; exit 1; \
 	fi
 
+# Which table definitions it ran with stands in its last lines.
+test-jedi: export PANDA_DATABASE := $(PANDA_DATABASE)
 test-jedi: $(JEDI_VENV)/.installed
 	cd plugins/jedi && ../../$(JEDI_BIN)/python -m pytest -n 2
 
