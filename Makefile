@@ -123,7 +123,7 @@ chromium:
 	fi
 
 # Which table definitions it ran with stands in its last lines.
-test-jedi: export PANDA_DATABASE := $(PANDA_DATABASE)
+test-jedi: export PANDA_DATABASE := $(abspath $(PANDA_DATABASE))
 test-jedi: $(JEDI_VENV)/.installed
 	cd plugins/jedi && ../../$(JEDI_BIN)/python -m pytest -n 2
 
