@@ -113,9 +113,9 @@ def _keys_to_set() -> Iterable[str]:
 
 
 def _rules() -> Iterable[str]:
-    from broker.decisions.answers.rules_in_force import chain_of
+    from broker.decisions.answers.rules_in_force import brokerages_in_force, chain_of
 
-    chains = [chain_of(brokerage, None) for brokerage in _brokerages()]
+    chains = [chain_of(brokerage, None) for brokerage in brokerages_in_force()]
     return {word for chain in chains for rule in chain for word in (rule.name, rule.code)}
 
 

@@ -34,7 +34,7 @@ from tests.agents.pilots import test_completion
 from tests.agents.pilots.test_activation import replica as dataset_replica
 from tests.agents.pilots.test_activation import scenario as waiting_jobs
 from tests.agents.upkeep import test_cleanup
-from tests.brokerages import analysis_grid, small_grid, task_grid
+from tests.brokerages import analysis_grid, small_grid, task_grid, test_generic_scenarios
 from tests.feeds import documents
 from tests.pilots.panda import pilot_grid
 from tests.store import lifecycle_grid
@@ -69,7 +69,8 @@ class Writer:
 
 def made(name: str, options: Mapping[str, Any]) -> Agent[Any]:
     """The agent; it asks a Rucio of the test."""
-    agent = registry.make(name, options, ProcessSettings())
+    profile = "panda-gen" if name == "generic_job" else ProcessSettings().profile
+    agent = registry.make(name, options, ProcessSettings(profile=profile))
     if isinstance(agent, RucioReplicasAgent):
         rucio = FakeRucio(replicas={("mc23", "a"): [replica("DISK")]})
         agent._connect = lambda options: rucio
@@ -86,6 +87,10 @@ def fill_work(database: Database, folder: Path) -> None:
     tasks = [small_grid.task(), small_grid.task(jeditaskid=77, **HELD)]
     tables = {"jedi_tasks": tasks, "jedi_datasets": [small_grid.dataset(4)]}
     load(database, small_grid.scenario(**tables, jedi_dataset_contents=files))
+
+
+def fill_generic(database: Database, folder: Path) -> None:
+    load(database, small_grid.scenario(**test_generic_scenarios.tables()))
 
 
 def fill_analysis(database: Database, folder: Path) -> None:
@@ -217,6 +222,7 @@ CLEANUP = (
 WRITERS: Mapping[str, Writer] = {
     "production_task": Writer(fill_tasks, ("tuning", "(wake)", "(canary)", "batch")),
     "production_job": Writer(fill_work, ("tuning", "wake", "(canary)", "batch")),
+    "generic_job": Writer(fill_generic, ("tuning", "(wake)", "(canary)", "batch")),
     "analysis_job": Writer(fill_analysis, ("tuning", "(wake)", "(canary)", "batch")),
     "features": Writer(fill_features, ("summaries",)),
     "site_class": Writer(fill_classes, ("classes",)),

@@ -9,6 +9,7 @@ import pytest
 from broker.store.connection.database import Database
 from tests.brokerages.analysis_grid import (
     ALL,
+    SHARE,
     analysis,
     chosen,
     decided,
@@ -206,7 +207,8 @@ def test_nobody_is_sent_fewer_copies_because_a_queue_is_skipped_for_now(
     own = [row | {"processingtype": "user"} for row in user_jobs("BETA", 3000, activated=101, running=101)]
     failed = finished("BETA", 9000, "failed", 6, piloterrorcode=1099)
     columns = CLONED | {"splitrule": f"NF=1,NS={copies}", "cloud": None}
-    loaded = several(columns, jobsarchived4=failed, jobsactive4=own)
+    shares = [{"name": SHARE, "value": 100, "parent": None}]
+    loaded = several(columns, jobsarchived4=failed, jobsactive4=own, global_shares=shares)
     assert set(chosen(decided(database, loaded, profile=profile))) == wanted
 
 

@@ -60,7 +60,10 @@ def _literal_codes() -> set[str]:
     """The codes with which the source makes problems."""
     found: set[str] = set(PROBLEM_CODES)
     for file in Path(broker.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        if "broker.api.problems" not in text:
+            continue  # a ``Problem`` of another package
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _MAKES_A_PROBLEM:
                 given = node.args[_MAKES_A_PROBLEM[node.func.id] :][:1]
                 found |= {one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}

@@ -145,9 +145,9 @@ def test_a_pool(somebody: httpx.Client, broker: Command, decided: Database) -> N
     found = comparable(somebody.get(f"/api/v1/pools/{POOL}").json())
     (said,) = comparable(printed(broker, "pool", "show", POOL))
     (listed,) = comparable(printed(broker, "pool", "list"))
-    names = ("vo", "canonical", "created_at", "last_used_at", "refreshed_at", "waiting_jobs", "tasks")
-    shared = {name: found[name] for name in names} | {"pool": found["pool_id"]}
-    assert shared.items() <= said.items() and shared.items() <= listed.items()
+    names = ("pool_id", "vo", "canonical", "created_at", "last_used_at", "refreshed_at", "waiting_jobs", "tasks")
+    for one in (said, listed):
+        assert {name: one[name] for name in names} == {name: found[name] for name in names}
     assert len(found["queues"]) == len(said["queues"]) == listed["queue_count"]
     page = figures(somebody.get(f"/pools/{POOL}").text)
     assert f"Pool {POOL}" in page and found["canonical"] in page

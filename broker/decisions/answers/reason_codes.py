@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from broker.brokerages.registry import offered
 from broker.decisions.answers.known_reasons import GivenReason, known_reasons, reasons_of
 from broker.decisions.answers.rules import rules, states_now
-from broker.decisions.answers.rules_in_force import chain_of
+from broker.decisions.answers.rules_in_force import brokerages_in_force, chain_of
 from broker.domain.reason import Who
 from broker.history.answers.stored_states import ChunkState, looked_at
 from broker.service.answers.models import RuleInForce
@@ -100,9 +99,11 @@ class RuleAnswer(Answer):
 
 
 def all_rules(asking: Asking) -> list[RuleOfBrokerage]:
-    """The rules of all brokerages, in their order."""
+    """The rules of all brokerages of the profile in force, in their order."""
     return [
-        RuleOfBrokerage(brokerage=name, line=line) for name in sorted(offered()) for line in rules(asking, name).rules
+        RuleOfBrokerage(brokerage=name, line=line)
+        for name in sorted(brokerages_in_force(asking.config))
+        for line in rules(asking, name).rules
     ]
 
 
@@ -117,7 +118,7 @@ def is_code(code: str, config: Path | None) -> bool:
     """Whether a word is a reason code, or that of a weight in force, so that it has a page."""
     if reasons_of(code):
         return True
-    return any(rule.code == code for name in offered() for rule in chain_of(name, config))
+    return any(rule.code == code for name in brokerages_in_force(config) for rule in chain_of(name, config))
 
 
 def reason_code(asking: Asking, code: str) -> ReasonCode:

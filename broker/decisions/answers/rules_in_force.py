@@ -53,6 +53,18 @@ def chain_of(brokerage: str, folder: Path | None = None, profile: str | None = N
         raise UnusableProfile(str(error), file, "correct the profile, or name a brokerage that it has") from error
 
 
+def brokerages_in_force(folder: Path | None = None) -> tuple[str, ...]:
+    """The names of the brokerages that the profile named in ``broker.yaml`` has, in its order.
+
+    Args:
+        folder: with configuration files of the operator's own; the shipped ones without it.
+
+    Raises:
+        UnusableProfile: the profile is wrong.
+    """
+    return tuple(entry.brokerage for entry in rule_set(folder).profile.brokerages)
+
+
 def rules_in_force(brokerage: str, folder: Path | None = None, switches: Mapping[str, bool] | None = None) -> Rules:
     """The rules by which a brokerage decides by the configuration, with some of them switched on or off.
 

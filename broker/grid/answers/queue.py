@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.registry import offered
+from broker.decisions.answers.rules_in_force import brokerages_in_force
 from broker.domain.decisions import Observation
 from broker.domain.queue_counts import QueueCount
 from broker.domain.rejection_counts import unified_of
@@ -166,7 +166,7 @@ def _not_candidates(
     """The brokerages of which the queue is no candidate, or only one that is rejected for its status."""
     unified = snapshot.unified
     found = []
-    for name in offered():
+    for name in brokerages_in_force(asking.config):
         if brokerage_of(name).candidate != "queue":
             continue
         runs = unified.runs_analysis[at] if "analysis" in name else unified.runs_production[at]

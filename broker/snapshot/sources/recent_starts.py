@@ -29,7 +29,7 @@ class RecentStarts(Source):
     )
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Mapping[str, float]:
-        """Build, by queue, the number of jobs that started within the last hour."""
+        """By queue, the mean number of jobs that started in an hour, over the last six hours."""
         first, last = (_ten_minutes(snapshot.now_s - ago) for ago in (21600.0, 300.0))
         found: dict[str, float] = {}
         for read in self.reads:

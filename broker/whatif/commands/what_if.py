@@ -95,7 +95,9 @@ def what_if(
     plot: Plot = None,
 ) -> None:
     """What would have been decided with other values, rules, profile, or fields of a queue; nothing is changed."""
-    asked = _read(installed_catalogue(context), changes or [], queue, values or [], rule or [], profile, vo)
+    # a scenario needs no database, and has no VO of an installation
+    catalogue = shipped_catalogue() if scenario is not None else installed_catalogue(context)
+    asked = _read(catalogue, changes or [], queue, values or [], rule or [], profile, vo)
     if plot is not None:
         check_plot(plot)
     report_skipped_tasks(asked.proposals)

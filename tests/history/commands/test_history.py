@@ -93,8 +93,10 @@ def test_events_come_in_the_order_of_time(events: list[dict[str, Any]]) -> None:
 
 
 def test_decisions_alike_are_one_event_and_changes_are_told(events: list[dict[str, Any]]) -> None:
-    waited, other, first, second = (one for one in events if one["event"] == "decision")
-    assert (waited["times"], waited["until"][11:16], waited["reason"]) == (3, "12:10", "no_candidates")
+    decisions = [one for one in events if one["event"] == "decision"]
+    assert decisions[0]["until"][11:16] == "12:10"
+    waited, other, first, second = (one["about"] for one in decisions)
+    assert (waited["times"], waited["reason"]) == (3, "no_candidates")
     assert waited["decisions"] == [1, 1] and waited["changed"] is None and other["datasetid"] == 9
     assert first["changed"] == {
         "was_outcome": "pending", "was_reason": "no_candidates", "gained": ["Q1", "Q2"], "lost": []
@@ -104,7 +106,7 @@ def test_decisions_alike_are_one_event_and_changes_are_told(events: list[dict[st
 
 
 def test_versions_of_the_tuning_name_who_changed_what(events: list[dict[str, Any]]) -> None:
-    first, second = (one for one in events if one["event"] == "tuning")
+    first, second = (one["about"] for one in events if one["event"] == "tuning")
     assert (first["version"], first["was"], first["changes"]) == (1, None, [])
     assert (second["version"], second["was"], second["editor"], second["reason"]) == (2, 1, "ann", "more links")
     (change,) = second["changes"]
@@ -112,10 +114,11 @@ def test_versions_of_the_tuning_name_who_changed_what(events: list[dict[str, Any
 
 
 def test_what_was_done_to_its_jobs(events: list[dict[str, Any]]) -> None:
-    action, left = events[6:8]
+    action, left = (one["about"] for one in events[6:8])
     assert (action["jobs"], action["rule"], action["action"], action["queue"]) == (2, "queued", "reassigned", "Q1")
     assert (action["value_s"], action["limit_s"], left["queue"]) == (90000, 86400, "Q1")
-    assert events[3]["status"] == "pending" and events[3]["reason"] == "no_candidates"
+    status = events[3]["about"]
+    assert status["status"] == "pending" and status["reason"] == "no_candidates"
 
 
 def test_in_words(broker: Command) -> None:
