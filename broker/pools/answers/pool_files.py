@@ -47,7 +47,7 @@ def read_job_file(file: Path) -> JobText:
     Raises:
         RefusedInput: it cannot be read or understood.
     """
-    text = _text_of(file, LARGEST_BYTES)
+    text = text_of(file, LARGEST_BYTES)
     try:
         return read_job(text, kind_of(text, file.suffix))
     except RequirementRefused as refused:
@@ -80,7 +80,7 @@ def read_resource_file(file: Path | None) -> ReadResources:
     """
     if file is None:
         return ReadResources(None, shipped_declarations())
-    text = _text_of(file, RESOURCE_LIMITS.largest_bytes)
+    text = text_of(file, RESOURCE_LIMITS.largest_bytes)
     try:
         found = read_resources(text, file.suffix)
     except RequirementRefused as refused:
@@ -103,7 +103,12 @@ def _warnings(found: ResourceFile, declarations: Declarations) -> tuple[str, ...
     return tuple(f"resources: {finding}" for finding in (*findings, *empty))
 
 
-def _text_of(file: Path, largest_bytes: int) -> str:
+def text_of(file: Path, largest_bytes: int) -> str:
+    """The text of a file.
+
+    Raises:
+        RefusedInput: it cannot be read, is larger or no UTF-8.
+    """
     try:
         with file.open("rb") as stream:
             data = stream.read(largest_bytes + 1)

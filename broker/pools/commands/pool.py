@@ -20,6 +20,7 @@ from broker.pools.answers.pool_files import (
     read_resource_file,
     shipped_declarations,
 )
+from broker.pools.commands.pool_match import match_files
 from broker.pools.model.eligibility import Eligibility, match_pools
 from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
@@ -31,6 +32,8 @@ from broker.store.connection.database import Database
 from broker.store.query_context import Asking
 
 app = typer.Typer(no_args_is_help=True, help="SubmitPools: requirements of jobs, and the queues that meet them.")
+
+app.command("match")(match_files)
 
 JobFile = Annotated[
     Path,

@@ -1,0 +1,350 @@
+"""All groups of waiting jobs that a node could run, without a look at each: bit sets over their specs.
+
+For each condition the specs have a bit where it holds. What decides it is kept under the part of the node that it looks
+at, rounded to what the bounds can tell apart; so is the whole answer, under the signature of the node. Nodes are of few
+kinds, so that most answers are a look-up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.matching.architecture import read as read_architecture
+from broker.matching.outcomes import Outcome
+from broker.matching.specs.hardware_names import profile_covers, profile_of_name
+from broker.matching.specs.judge import OPPORTUNISTIC
+from broker.matching.specs.node import Node
+from broker.matching.specs.panda_hardware import match_at_node
+from broker.matching.specs.profiles import OWN, Profile
+from broker.matching.specs.spec import GpuNeed, JobSpecs, Spec, mentioned_tags
+from broker.matching.versions import version_key
+
+Bits = npt.NDArray[np.uint64]
+#: Answers that are kept, for each condition and for whole nodes; then they are forgotten at once.
+MOST_KEPT = 16_384
+
+
+class Condition:
+    """One condition of all specs.
+
+    Args:
+        field: of the spec, with the hyphens of v0.1.
+        part: what the condition looks at in a node, rounded to what it can tell apart.
+        holds: (S,) for each spec whether it holds.
+    """
+
+    def __init__(self, field: str, part: Callable[[Node], Hashable], holds: Callable[[Node], Bools]) -> None:
+        self.field, self.part, self._holds = field, part, holds
+        self._kept: dict[Hashable, Bits] = {}
+
+    def bits(self, node: Node) -> Bits:
+        """A bit for each spec that the condition lets pass."""
+        part = self.part(node)
+        found = self._kept.get(part)
+        if found is None:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            found = self._kept[part] = packed(self._holds(node))
+        return found
+
+
+class SpecIndex:
+    """The groups, and the nodes that were asked about.
+
+    Args:
+        groups: what the jobs of each group ask for.
+        profile: whose rules hold; not v0.1, which is for checks of single jobs.
+    """
+
+    def __init__(self, groups: Sequence[JobSpecs], profile: Profile = OWN) -> None:
+        self.groups, self.profile = tuple(groups), profile
+        self.specs = tuple(spec for group in self.groups for spec in group.specs)
+        self._first: Ints = np.cumsum([0, *(len(group.specs) for group in self.groups)], dtype=np.int64)[:-1]
+        self._alone = len(self.specs) == len(self.groups)
+        self.conditions = tuple(_conditions(self.specs, mentioned_tags(self.groups), profile)) if self.specs else ()
+        self._kept: dict[Hashable, Bools] = {}
+
+    def signature(self, node: Node) -> Hashable:
+        """What tells nodes apart for these groups: two with the same are given the same jobs."""
+        return tuple(one.part(node) for one in self.conditions)
+
+    def fits(self, node: Node) -> Bools:
+        """(G,) for each group whether a node is what any of its specs asks for; shared, not to be changed."""
+        signature = self.signature(node)
+        found = self._kept.get(signature)
+        if found is None:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            found = self._kept[signature] = self._of_groups(self._all(node, None))
+            found.flags.writeable = False
+        return found
+
+    def missing_one(self, node: Node) -> dict[str, Bools]:
+        """(G,) by field, the groups that do not fit, and would if this one condition held."""
+        fits = self.fits(node)
+        found: dict[str, Bools] = {}
+        for place, condition in enumerate(self.conditions):
+            near = self._of_groups(self._all(node, place)) & ~fits
+            if near.any():
+                found[condition.field] = found.get(condition.field, np.zeros(len(fits), np.bool_)) | near
+        return found
+
+    def _all(self, node: Node, but: int | None) -> Bools:
+        """(S,) the specs for which every condition holds, without one of them."""
+        if not self.specs:
+            return np.zeros(0, np.bool_)
+        sets = [one.bits(node) for place, one in enumerate(self.conditions) if place != but]
+        return unpacked(np.bitwise_and.reduce(sets), len(self.specs))
+
+    def _of_groups(self, specs: Bools) -> Bools:
+        return specs if self._alone else np.logical_or.reduceat(specs, self._first)
+
+
+def packed(flags: Bools) -> Bits:
+    """Flags as bits, 64 in a word."""
+    octets = np.packbits(flags, bitorder="little")
+    return np.pad(octets, (0, -len(octets) % 8)).view(np.uint64)
+
+
+def unpacked(bits: Bits, count: int) -> Bools:
+    """The first ``count`` bits as flags."""
+    return np.unpackbits(bits.view(np.uint8), count=count, bitorder="little").view(np.bool_)
+
+
+def _conditions(specs: Sequence[Spec], mentioned: frozenset[str], profile: Profile) -> list[Condition]:
+    skips = profile.skips_missing
+    return [
+        *_of_place(specs),
+        _least("wall-time", [one.wall_time_s for one in specs], lambda node: node.wall_time_s),
+        *_of_size(specs, skips=skips),
+        *_of_cpu(specs),
+        *_of_gpu(specs, skips=skips),
+        _least("io.scratch-mb", [one.scratch_mb for one in specs], lambda node: node.scratch_mb, skips=skips),
+        _each(
+            "tags",
+            [one.tags for one in specs],
+            lambda node: node.tags & mentioned,
+            lambda tags, asked: asked.holds(tags),
+        ),
+        _each(
+            "panda-architecture",
+            [one.panda_architecture for one in specs],
+            _hardware,
+            lambda node, asked: match_at_node(read_architecture(asked), node) == Outcome.FITS,
+        ),
+    ]
+
+
+def _of_place(specs: Sequence[Spec]) -> list[Condition]:
+    return [
+        _each("site", [one.sites or None for one in specs], lambda node: node.site, lambda site, asked: site in asked),
+        _each(
+            "banned-sites",
+            [one.banned_sites or None for one in specs],
+            lambda node: node.site,
+            lambda site, banned: site not in banned,
+        ),
+        _each("system.name", [one.system for one in specs], lambda node: node.system, _same),
+        _version_least("system.glibc", [one.glibc for one in specs], lambda node: node.glibc),
+        _each(
+            "system.user-namespaces",
+            [one.user_namespaces or None for one in specs],
+            lambda node: bool(node.user_namespaces),
+            lambda has, _: has,
+        ),
+    ]
+
+
+def _of_cpu(specs: Sequence[Spec]) -> list[Condition]:
+    level = "cpu.architecture.microarchitecture-level"
+    return [
+        _each("cpu.architecture.name", [one.architecture for one in specs], lambda node: node.architecture, _same),
+        _least(f"{level}.min", [one.level_least for one in specs], lambda node: node.level),
+        _each(
+            f"{level}.max",
+            [one.level_most for one in specs],
+            lambda node: node.level,
+            lambda has, most: has is not None and has <= most,
+        ),
+        _each("cpu.architecture.profile", [one.arm_profile for one in specs], lambda node: node.arm_profile, _covers),
+        _each(
+            "cpu.architecture.required-features",
+            [one.features or None for one in specs],
+            lambda node: node.features or frozenset(),
+            lambda has, asked: has.issuperset(asked),
+        ),
+    ]
+
+
+def _of_gpu(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
+    needs = [one.gpu for one in specs]
+    denied: Bools = np.array([one is None for one in needs], dtype=np.bool_)
+    only_beside: Bools = np.array([one is not None and one.count.least == 0 for one in needs], dtype=np.bool_)
+
+    def beside(node: Node) -> Bools:
+        """Who asks for no GPU is not given a node with GPUs, but where its site lets those who agree."""
+        if not node.gpus:
+            return np.ones(len(needs), np.bool_)
+        return ~denied if OPPORTUNISTIC in node.tags else ~(denied | only_beside)
+
+    def asked(value: Callable[[GpuNeed], Any]) -> list[Any]:
+        return [None if one is None else value(one) for one in needs]
+
+    def of_gpus(condition: Condition) -> Condition:
+        """The condition, which is looked at only where there are GPUs."""
+
+        def holds(node: Node) -> Bools:
+            return unpacked(condition.bits(node), len(needs)) if node.gpus else np.ones(len(needs), np.bool_)
+
+        return Condition(condition.field, lambda node: condition.part(node) if node.gpus else "none", holds)
+
+    return [
+        Condition("gpu", lambda node: (bool(node.gpus), OPPORTUNISTIC in node.tags), beside),
+        _least("gpu.count.min", asked(lambda one: one.count.least or None), lambda node: node.gpus),
+        of_gpus(_least("gpu.ram-mb", asked(lambda one: one.ram_mb), lambda node: node.gpu_ram_mb)),
+        of_gpus(_each("gpu.vendor", asked(lambda one: one.vendor), lambda node: node.gpu_vendor, _same)),
+        of_gpus(
+            _version_least(
+                "gpu.compute-capability.min", asked(lambda one: one.capability_least), lambda node: node.capability
+            )
+        ),
+        of_gpus(
+            _each(
+                "gpu.compute-capability.max",
+                asked(lambda one: one.capability_most),
+                lambda node: _key(node.capability),
+                lambda has, most: has is not None and has <= version_key(most),
+            )
+        ),
+        of_gpus(_version_least("gpu.driver-version", asked(lambda one: one.driver), lambda node: node.driver)),
+        of_gpus(
+            _version_least(
+                "gpu.min-runtime-version", asked(lambda one: one.runtime), lambda node: node.runtime, skips=skips
+            )
+        ),
+    ]
+
+
+class _Sizes:
+    """Cores, memory and work: memory decides how many cores a job gets, and these how much it can do."""
+
+    def __init__(self, specs: Sequence[Spec]) -> None:
+        requests = [one.ram_request for one in specs]
+        self._most = _column([one.cores.most for one in specs], np.inf)
+        self._fixed = _column([None if one is None else one.overhead_mb for one in requests], 0.0)
+        self._a_core = _column([None if one is None else one.per_core_mb for one in requests], 0.0)
+        self._work = _column([one.cpu_work_db12 for one in specs], 0.0)
+        self.memory = self._fixed + self._a_core * _column([one.cores.least for one in specs], 0.0)
+
+    def cores(self, node: Node) -> Floats:
+        """(S,) that each would get."""
+        found = np.minimum(self._most, node.cores or 0)
+        if node.ram_mb is None:
+            return found
+        left = node.ram_mb - self._fixed
+        by_memory = np.floor_divide(left, self._a_core, out=np.full(len(left), np.inf), where=self._a_core > 0)
+        return np.where(left < 0, 0.0, np.minimum(found, by_memory))
+
+    def can_work(self, node: Node) -> Bools:
+        """(S,) whether the node can do what each asks for."""
+        if node.cpu_power_db12 is None or node.wall_time_s is None:
+            return np.asarray(self._work <= (node.cpu_work_db12 or 0))
+        if node.cores is None:
+            return np.asarray(self._work <= 0)
+        return np.asarray(self._work <= node.wall_time_s * node.cpu_power_db12 * self.cores(node))
+
+    def part_of_work(self, node: Node) -> Hashable:
+        """What of a node decides about the work."""
+        if not self._work.any():
+            return None
+        if node.cpu_power_db12 is None or node.wall_time_s is None:
+            return node.cpu_work_db12
+        return node.wall_time_s, node.cpu_power_db12, node.cores, node.ram_mb
+
+
+def _column(values: Sequence[float | None], missing: float) -> Floats:
+    return np.array([missing if value is None else value for value in values], dtype=np.float64)
+
+
+def _of_size(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
+    sizes = _Sizes(specs)
+    return [
+        Condition("cpu-work", sizes.part_of_work, sizes.can_work),
+        _least(
+            "cpu.num-cores.min",
+            [one.cores.least or None for one in specs],
+            lambda node: 1 if node.cores is None else node.cores,
+        ),
+        _least(
+            "cpu.ram-mb.request", [one or None for one in sizes.memory.tolist()], lambda node: node.ram_mb, skips=skips
+        ),
+    ]
+
+
+def _each(
+    field: str, asked: Sequence[Any], part: Callable[[Node], Any], holds: Callable[[Any, Any], bool]
+) -> Condition:
+    """A condition that is looked at once for each value that is asked for; None asks for nothing."""
+    number: dict[Any, int] = {None: 0}
+    of_spec: Ints = np.array([number.setdefault(value, len(number)) for value in asked], dtype=np.int64)
+    values = list(number)[1:]
+
+    def decide(node: Node) -> Bools:
+        has = part(node)
+        return np.array([True, *(holds(has, value) for value in values)], dtype=np.bool_)[of_spec]
+
+    return Condition(field, part if values else _nothing, decide)
+
+
+def _version_least(
+    field: str, asked: Sequence[str | None], value: Callable[[Node], str | None], *, skips: bool = False
+) -> Condition:
+    keys = [None if one is None else version_key(one) for one in asked]
+    return _least(field, keys, lambda node: _key(value(node)), skips=skips)
+
+
+def _least(field: str, asked: Sequence[Any], value: Callable[[Node], Any], *, skips: bool = False) -> Condition:
+    """A lower limit: of the limits in order, those up to the value of the node hold; None asks for nothing."""
+    bounds = sorted({one for one in asked if one is not None})
+    rank: Ints = np.array([0 if one is None else bisect_left(bounds, one) + 1 for one in asked], dtype=np.int64)
+
+    def place(node: Node) -> int:
+        has = value(node)
+        if has is None:
+            return len(bounds) if skips else 0
+        return bisect_right(bounds, has)
+
+    return Condition(field, place, lambda node: np.asarray(rank <= place(node)))
+
+
+def _key(version: str | None) -> Any:
+    return None if version is None else version_key(version)
+
+
+def _same(has: Any, asked: Any) -> bool:
+    return bool(has == asked)
+
+
+def _covers(has: str | None, asked: str) -> bool:
+    mine, wanted = profile_of_name(has or ""), profile_of_name(asked)
+    return mine is not None and wanted is not None and profile_covers(mine, wanted)
+
+
+def _nothing(_: Node) -> Hashable:
+    return None
+
+
+def _hardware(node: Node) -> Node:
+    """What of a node decides whether it is what a PanDA task asks for."""
+    return replace(
+        node, site="", system=None, glibc=None, user_namespaces=None, wall_time_s=None, cpu_work_db12=None,
+        cpu_power_db12=None, cores=None, ram_mb=None, level=None, arm_profile=None, capability=None, scratch_mb=None,
+        tags=frozenset(),
+    )  # fmt: skip

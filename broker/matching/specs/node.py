@@ -1,0 +1,64 @@
+"""What a node has: the other side of a spec. Source: DiracX, node specifications, v0.1 (code) and v0.2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a pilot has to give; None: not known.
+
+    Attributes:
+        site: where it runs.
+        system: name of the operating system.
+        glibc: its version.
+        user_namespaces: whether they are allowed.
+        wall_time_s: seconds that are left.
+        cpu_work_db12: DB12 seconds that are left, over all cores.
+        cpu_power_db12: DB12 of a core.
+        cores: that are free.
+        ram_mb: memory that is free, as it was allotted.
+        architecture: of the CPU, as ``uname -m`` says it.
+        level: microarchitecture level.
+        arm_profile: of an aarch64 CPU.
+        features: flags of the CPU; None: not known.
+        cpu_vendor: as PanDA writes it, such as ``intel``.
+        gpus: that are free; None: not known.
+        gpu_ram_mb: memory of each.
+        gpu_vendor: of the GPUs.
+        gpu_model: of the GPUs.
+        gpu_generation: their microarchitecture, as PanDA writes it, such as ``Ampere``.
+        capability: compute capability.
+        driver: version of the driver.
+        runtime: version of the runtime.
+        scratch_mb: scratch space that is free, as it was allotted.
+        tags: of the node and of its place.
+        number: by which the pilot is told; decides nothing.
+    """
+
+    site: str
+    system: str | None = None
+    glibc: str | None = None
+    user_namespaces: bool | None = None
+    wall_time_s: int | None = None
+    cpu_work_db12: int | None = None
+    cpu_power_db12: float | None = None
+    cores: int | None = None
+    ram_mb: int | None = None
+    architecture: str | None = None
+    level: int | None = None
+    arm_profile: str | None = None
+    features: frozenset[str] | None = None
+    cpu_vendor: str | None = None
+    gpus: int | None = None
+    gpu_ram_mb: int | None = None
+    gpu_vendor: str | None = None
+    gpu_model: str | None = None
+    gpu_generation: str | None = None
+    capability: str | None = None
+    driver: str | None = None
+    runtime: str | None = None
+    scratch_mb: int | None = None
+    tags: frozenset[str] = field(default_factory=frozenset)
+    number: str | None = field(default=None, compare=False)

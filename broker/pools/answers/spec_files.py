@@ -1,0 +1,75 @@
+"""Jobs and nodes in files, in the language ``matchspec/1``, and what a node says to a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from broker.matching.specs.documents import LARGEST_BYTES, DocumentUnreadable, read_json, read_yaml
+from broker.matching.specs.job_reading import read_job
+from broker.matching.specs.judge import Miss, Verdict
+from broker.matching.specs.node import Node
+from broker.matching.specs.node_reading import read_node
+from broker.matching.specs.problems import SpecRefused
+from broker.matching.specs.profiles import Profile
+from broker.matching.specs.spec import JobSpecs
+from broker.pools.answers.pool_files import RefusedInput, text_of
+
+
+def read_document(file: Path) -> Any:
+    """The document in a YAML or JSON file, by the end of its name.
+
+    Raises:
+        RefusedInput: it cannot be read.
+    """
+    text = text_of(file, LARGEST_BYTES)
+    try:
+        return read_json(text) if file.suffix.lower() == ".json" else read_yaml(text)
+    except DocumentUnreadable as error:
+        raise RefusedInput(str(error), str(file), "correct it") from error
+
+
+def read_job_specs(file: Path, profile: Profile, vo: str = "") -> JobSpecs:
+    """What the job in a file asks for.
+
+    Raises:
+        RefusedInput: with the field and the value.
+    """
+    try:
+        return read_job(read_document(file), profile, vo)
+    except SpecRefused as refused:
+        raise spec_refused_in(file, refused) from refused
+
+
+def read_node_file(file: Path, profile: Profile) -> Node:
+    """The node in a file.
+
+    Raises:
+        RefusedInput: with the field and the value.
+    """
+    try:
+        return read_node(read_document(file), profile)
+    except SpecRefused as refused:
+        raise spec_refused_in(file, refused) from refused
+
+
+def spec_refused_in(file: Path, refused: SpecRefused) -> RefusedInput:
+    """The error that the command line shows for a field of a file."""
+    what = refused.detail if refused.value is None else f"{refused.value}: {refused.detail}"
+    return RefusedInput(what, f"{file}, {refused.field or 'the document'}", "correct it")
+
+
+def verdict_document(verdict: Verdict, profile: Profile) -> dict[str, Any]:
+    """A verdict as JSON has it: whether, by which spec, and for each spec what it misses."""
+    missed = [
+        {"spec": place, **miss_document(miss, profile)}
+        for place, of_spec in enumerate(verdict.missed)
+        for miss in of_spec
+    ]
+    return {"match": verdict.fits, "spec": verdict.spec, "missed": missed}
+
+
+def miss_document(miss: Miss, profile: Profile) -> dict[str, Any]:
+    """A condition that does not hold; the field as the profile writes it."""
+    field = miss.field if profile.v01 else miss.field.replace("-", "_")
+    return {"field": field, "kind": miss.kind, "asked": miss.asked, "offered": miss.offered}
