@@ -148,6 +148,14 @@ class BrokerClient(BrokerConnection):
         """Submit a job or task description, as ``broker submit``."""
         return self.send("POST", "submissions", {"kind": kind, "text": text, **options})
 
+    def submit_task(self, parameters: Mapping[str, Any], **options: Any) -> Document:
+        """Submit a task of task parameters, as ``broker task submit``; options: request, count, vo, label, user."""
+        return self.send("POST", "tasks", {"parameters": dict(parameters), **options})
+
+    def act_on_task(self, verb: str, jeditaskid: int, **given: Any) -> Document:
+        """Kill, finish, retry, pause, resume, reassign, priority or try-now, as ``broker task VERB``."""
+        return self.send("POST", f"tasks/{jeditaskid}:{verb}", given)
+
     def match_job(self, site: str, ce: str, queue: str, **fields: Any) -> Document:
         """``broker match-job``; with ``pilot`` and ``request_number`` a second try gets the same job."""
         return self.send("POST", "jobs:match", {"site": site, "ce": ce, "queue": queue, **fields})

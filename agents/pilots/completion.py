@@ -1,4 +1,7 @@
-"""The agent that takes what pilots report to its end: jobs, files and counters, and tasks that have no work left."""
+"""The agent that takes what pilots report to its end: jobs, files and counters, and tasks that have no work left.
+
+Jobs of tasks that somebody has killed, finished or reassigned end here too, where the verb left some.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from pydantic import Field
 
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.tasks.task_commands import carry_out_batch
 from broker.lifecycle.statements.actions import ActionContext
 from broker.lifecycle.statements.finishing import ReportedJob, finish, read_reported
 from broker.lifecycle.statements.task_ends import TaskChange, read_ending, write_ending
 from broker.pilots.model.job_outcome import JobEnd, job_end
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
+from broker.tasks.statements.task_verbs import open_commands
 
 Ends = list[tuple[ReportedJob, JobEnd]]
 
@@ -47,11 +52,12 @@ class CompletionAgent(Agent[CompletionOptions]):
         if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
             return CycleReport(notes=("PanDA takes the reports of its pilots to their end itself",))
         started = perf_counter()
-        counts: Counter[str] = Counter(finished=0, failed=0, skipped=0, files=0, files_lost=0)
+        counts: Counter[str] = Counter(finished=0, failed=0, skipped=0, files=0, files_lost=0, killed=0, told=0)
         for batch in self._batches(context, counts):
             self._emit(context, batch)
             context.check()
         jobs_s = perf_counter() - started
+        counts.update(self._carry_out(context))
         counts["tasks"] = self._end_tasks(context)
         return CycleReport(dict(counts), {"jobs_s": jobs_s, "tasks_s": perf_counter() - started - jobs_s})
 
@@ -84,6 +90,27 @@ class CompletionAgent(Agent[CompletionOptions]):
         with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
         return ActionContext(catalogue, self.name, context.run_id, context.now, standalone=True)
+
+    def _carry_out(self, context: CycleContext) -> Counter[str]:
+        """End jobs of tasks that were killed, finished or reassigned, as far as the verb itself left some."""
+        counts: Counter[str] = Counter(killed=0, told=0)
+        by = self._acting(context)
+        with context.transaction() as connection:
+            commands = open_commands(
+                connection, context.database.names, self.options.tasks_of_a_cycle, context.request.task_ids
+            )
+        for command in commands if context.writes else ():
+            skipped: list[int] = []
+            while True:
+                context.check()
+                with context.writing() as connection:
+                    ended = carry_out_batch(connection, command, by, skipped, self.options.jobs_of_a_batch)
+                    fault_points.reach("after_write_before_commit")
+                counts.update(killed=ended.jobs, told=ended.told, skipped=len(ended.skipped))
+                skipped += ended.skipped
+                if ended.is_last or not (ended.jobs or ended.told):
+                    break
+        return counts
 
     def _end_tasks(self, context: CycleContext) -> int:
         names = context.database.names

@@ -46,6 +46,8 @@ FACTORY = Policy("factory", frozenset({Role.READER, Role.PILOT, Role.OPERATOR}),
 DECIDE = Policy("decide", frozenset({Role.READER, Role.SUBMITTER, Role.OPERATOR, Role.TUNER}))
 """Deciding without writing: it costs time, so nobody does it unnamed."""
 SUBMIT = Policy("submit", frozenset({Role.SUBMITTER}), writes=True, once=True)
+ACT_ON_TASKS = Policy("act_on_tasks", frozenset({Role.SUBMITTER, Role.OPERATOR}), writes=True, once=True)
+"""Killing, retrying and the like: submitters on their own tasks, operators on all."""
 PILOT = Policy("pilot", frozenset({Role.PILOT}), writes=True)
 """Jobs and reports of pilots: each request is idempotent by pilot and number, and a pilot has one token."""
 SOURCE = Policy("source", frozenset({Role.OPERATOR}), writes=True)

@@ -21,6 +21,9 @@ from broker.cli.time_arguments import duration
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.fetching.web import shown
 from broker.settings import read_settings
+from broker.tasks.commands.task import read_parameters
+from broker.tasks.commands.verbs import given_parameters
+from broker.tasks.model.verbs import VERBS
 from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
 
 Documents = Iterable[Mapping[str, Any]]
@@ -140,6 +143,33 @@ def _submit(client: BrokerClient, given: Arguments) -> Documents:
     return client.submit(kind, text, **options)["tasks"]  # type: ignore[no-any-return]
 
 
+def _submit_task(client: BrokerClient, given: Arguments) -> Documents:
+    for name, shown_name in (("dry_run", "--dry-run"), ("files", "--files"), ("at", "--at")):
+        if given.get(name):
+            raise NotRemote("it is read on the broker's own machine", shown_name, f"leave out {shown_name}")
+    options = {name: given[name] for name in ("user", "vo", "label", "nucleus", "count", "request") if given.get(name)}
+    made = client.submit_task(read_parameters(given["file"]), **options)
+    return [{name: made[name] for name in ("jeditaskid", "jobs", "notes")}]
+
+
+def _act_on_task(verb: str) -> Callable[[BrokerClient, Arguments], Documents]:
+    """Asks a verb of a task; the editor is whom the token names."""
+
+    def ask(client: BrokerClient, given: Arguments) -> Documents:
+        said: dict[str, Any] = {"reason": given["reason"]}
+        if verb == "finish":
+            said["soft"] = given["soft"]
+        elif verb == "retry":
+            said["new_parameters"] = given_parameters(given["new"], given["new_parameters"])
+        elif verb == "reassign":
+            said |= {name: given[name] for name in ("site", "nucleus", "anew")}
+        elif verb == "priority":
+            said["priority"] = given["value"]
+        return [client.act_on_task(verb, given["task"], **said)]
+
+    return ask
+
+
 def _match(client: BrokerClient, given: Arguments) -> Documents:
     names = {"vo": "vo", "cpu_time": "cpu_time_s", "resource_type": "resource_type", "owner": "owner"}
     fields = {new: given[old] for old, new in names.items() if given.get(old) is not None}
@@ -169,6 +199,8 @@ HANDLERS: Mapping[str, Callable[[BrokerClient, Arguments], Documents]] = {
     "resume": lambda c, a: [c.resume(a["agent"])],
     "run": _run,
     "submit": _submit,
+    "task submit": _submit_task,
+    **{f"task {verb}": _act_on_task(verb) for verb in VERBS},
     "match-job": _match,
     "config list": lambda c, a: c.config_list(vo=a["vo"], only_set=bool(a.get("only_set"))),
     "config get": lambda c, a: [c.config_get(a["key"], vo=a["vo"])],

@@ -10,7 +10,7 @@ FEATURE = Feature(
     agents={"task_input": "agents.tasks.task_input:TaskInputAgent"},
     commands=(
         Command("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind.", place=380),
-        Command("task", "broker.tasks.commands.task:app", "Tasks: submit them from task parameters.", place=390),
+        Command("task", "broker.tasks.commands.task:app", "Tasks: submit, kill, retry, reassign them.", place=390),
     ),
-    routes=("broker.tasks.routes.tasks",),
+    routes=("broker.tasks.routes.tasks", "broker.tasks.routes.verbs"),
 )

@@ -14,6 +14,7 @@ from broker.cli import entry, remote
 from broker.cli.remote_answers import ANSWERS
 from broker.errors import NOT_PLACED
 from broker.store.connection.database import Database
+from broker.tasks.model.verbs import VERBS
 from tests.api.decided import decided_server
 from tests.api.serving import TOKEN
 from tests.brokerages.small_grid import TASK
@@ -59,8 +60,9 @@ BEFORE: dict[str, tuple[str, ...]] = {
     "queue unset": ("queue", "set", "ALPHA_MCORE", "corepower=12", *WHY, "--until", "1h"),
     "resume": ("pause", "timeouts", *WHY, "--until", "1h"),
 }
-#: They are tried where a file or a mapped queue is there: tests/api/test_routes.py and tests/pools/commands.
-ELSEWHERE = {"submit", "match-job"}
+#: They are tried where a file or a mapped queue is there, tests/api/test_routes.py and tests/pools/commands, or where
+#: each can be done twice: tests/tasks/test_verbs_elsewhere.py.
+ELSEWHERE = {"submit", "match-job", "task submit", *(f"task {verb}" for verb in VERBS)}
 #: What goes on by itself between two questions, and who asks, and the number of the next version.
 OF_THE_MOMENT = {
     "now",

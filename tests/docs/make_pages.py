@@ -21,6 +21,7 @@ from broker.rules.contract import Rule
 from broker.snapshot.source import AnySource, SourceLimit
 from broker.snapshot.source_list import GRID_SOURCES
 from broker.tasks.model.catalogue import HONOURED, REFUSED, WITHOUT_EFFECT, Parameter
+from broker.tasks.model.verbs import ALLOWED, MEANINGS, RETRY_PARAMETERS, VERBS
 from tests.docs.source_tree import ROOT
 
 PACKAGES = ROOT / "docs" / "explanation" / "packages.yaml"
@@ -28,6 +29,7 @@ ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 SOURCES = ROOT / "config" / "sources.yaml"
 DEFAULTS = ROOT / "tests" / "gdpconfig" / "defaults.yaml"
 CRITERIA = ROOT / "docs" / "reference" / "criteria.md"
+TASK_VERBS = ROOT / "docs" / "reference" / "task-verbs.md"
 TASK_PARAMETERS = ROOT / "docs" / "reference" / "task-parameters.md"
 
 
@@ -105,6 +107,19 @@ def task_parameters() -> str:
     return _with_table(page, "refused", ["| parameter | why | instead |", "|---|---|---|", *refused])
 
 
+def task_verbs() -> str:
+    """The page on what is asked of tasks with its tables as they should be."""
+    page = TASK_VERBS.read_text(encoding="utf-8")
+    verbs = [f"| `{one}` | {meaning} |" for one, meaning in MEANINGS.items()]
+    page = _with_table(page, "verbs", ["| verb | what it does |", "|---|---|", *verbs])
+    states = [
+        f"| {state} | {' | '.join('yes' if one in allowed else '' for one in VERBS)} |"
+        for state, allowed in ALLOWED.items()
+    ]
+    page = _with_table(page, "states", [f"| state | {' | '.join(VERBS)} |", "|---" * (len(VERBS) + 1) + "|", *states])
+    return _with_table(page, "retry", [", ".join(f"`{one}`" for one in RETRY_PARAMETERS) + "."])
+
+
 def _target(one: Parameter) -> str:
     if one.kind == "token":
         return f"split rule `{one.target}`"
@@ -160,6 +175,7 @@ PAGES: dict[Path, Any] = {
     DEFAULTS: defaults,
     SOURCES: sources,
     TASK_PARAMETERS: task_parameters,
+    TASK_VERBS: task_verbs,
 }
 
 

@@ -19,7 +19,9 @@ TO_BE_KILLED = "tobekilled"
 EXPIRED = 2
 EXPIRED_WAITING = 4
 FAST_REBROKERAGE = 10
+KILLED_WITH_TASK = 50
 REASSIGNED = 51
+TASK_FINISHED = 55
 
 MERGE_FAILED = 113
 """taskbuffererrorcode of a job whose output nobody merges any more."""
@@ -38,18 +40,28 @@ LOST_AFTER_END = 105
 
 @dataclass(frozen=True)
 class Kill:
-    """What a kill code makes of a job that has not run: its substatus (None: as it was) and taskbuffererrorcode."""
+    """What a kill code makes of a job that has not run.
+
+    Attributes:
+        substatus: None: as it was.
+        taskbuffer_code: its taskbuffererrorcode.
+        diag: the text of that.
+        jobstatus: closed by the system, or cancelled by a person.
+    """
 
     substatus: str | None
     taskbuffer_code: int
     diag: str
+    jobstatus: Literal["closed", "cancelled"] = "closed"
 
 
 KILLS: dict[int, Kill] = {
     EXPIRED: Kill(TO_REASSIGN, 102, "expired"),
     EXPIRED_WAITING: Kill(TO_REASSIGN, 102, "expired while waiting"),
     FAST_REBROKERAGE: Kill(None, 130, "moved by the fast rebrokerage"),
+    KILLED_WITH_TASK: Kill(None, 100, "its task was killed", "cancelled"),
     REASSIGNED: Kill(TO_REASSIGN, 100, "taken back for another brokerage"),
+    TASK_FINISHED: Kill("taskdone", 100, "its task was finished by hand"),
 }
 
 FAILURES: dict[tuple[ErrorColumn, int], str] = {

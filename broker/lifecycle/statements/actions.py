@@ -40,7 +40,7 @@ class JobAction:
         queue: its computingsite.
         jeditaskid: its task.
         rule: what fired; kept with the action and in the diagnostics.
-        action: failed; reassigned: closed, to be brokered again; killed: closed, or told to stop if it is running.
+        action: failed; reassigned: closed, to be brokered again; killed: ended, or told to stop if it is running.
         code: kill code of :data:`broker.lifecycle.model.codes.KILLS`, or for ``failed`` the error code.
         value_s: the age that was found, in seconds; None where the rule measures something else.
         limit_s: the limit that it exceeds, in seconds.
@@ -202,7 +202,7 @@ def staged(moves: Iterable[JobAction]) -> Iterator[tuple[object, ...]]:
 def _row(move: JobAction) -> Iterator[object]:
     kill = move.kill
     yield from (move.pandaid, move.table, move.old_status, move.modificationtime, move.queue, move.jeditaskid)
-    yield "failed" if kill is None else "closed"
+    yield "failed" if kill is None else kill.jobstatus
     yield None if kill is None else kill.substatus
     yield kill is not None
     yield move.only_told

@@ -6,7 +6,13 @@ results, input status; PanDA data model, datasets and files.
 
 from __future__ import annotations
 
-from broker.lifecycle.model.codes import EXPIRED, EXPIRED_WAITING, MERGE_FAILED
+from broker.lifecycle.model.codes import (
+    EXPIRED,
+    EXPIRED_WAITING,
+    KILLED_WITH_TASK,
+    MERGE_FAILED,
+    TASK_FINISHED,
+)
 
 _INPUT = "('input', 'pseudo_input', 'pp_input', 'pp_log', 'trn_log', 'trn_output', 'trn_unknown')"
 
@@ -14,11 +20,13 @@ _INPUT = "('input', 'pseudo_input', 'pp_input', 'pp_log', 'trn_log', 'trn_output
 # file is a job's if it is marked with the job, or recorded with it and marked with none; and where the record says
 # which attempt the job was made for, the file must still be in that one. Beside PanDA the record is enough for a file
 # that several jobs read: it bears the mark of the last of them. Unmerged output has no attempt, nor has a build's
-# library anything to give back. OFFSET 0 keeps the look-ups by index, whatever the statistics say.
+# library anything to give back. A job that ended with
+# its task, by hand, says nothing against its queue. OFFSET 0 keeps the look-ups by index, whatever the statistics say.
 FILES_OF_JOBS = """
 ended AS MATERIALIZED (
     SELECT move.pandaid, move.jeditaskid, move.queue, move.is_kill,
-        move.error <> 'merge' AND (move.is_kill OR move.error = 'reported') AS goes_elsewhere,
+        move.error <> 'merge' AND (move.is_kill AND move.code NOT IN (BY_HAND) OR move.error = 'reported')
+            AS goes_elsewhere,
         move.old_status = 'transferring' AS was_on_hold, job.processingtype = 'pmerge' AS merges,
         job.processingtype = 'pmerge' AND move.is_kill AND move.code IN (MERGE_OVER) AS is_last_merge,
         %(events_are_counted)s OR job.specialhandling ~ '(^|,)tq=' AS is_queued_again
@@ -57,7 +65,7 @@ ended AS MATERIALIZED (
       AND (file.pandaid IS NULL OR (file.maxattempt IS NULL AND NOT %(events_are_counted)s))
       AND record.is_library IS NOT TRUE
 )
-""".replace("MERGE_OVER", f"{EXPIRED}, {EXPIRED_WAITING}")
+""".replace("MERGE_OVER", f"{EXPIRED}, {EXPIRED_WAITING}").replace("BY_HAND", f"{KILLED_WITH_TASK}, {TASK_FINISHED}")
 
 # Every record of a job that ends bears the time; its output failed. What the pilot reported as written was kept before.
 END_RECORDS = """

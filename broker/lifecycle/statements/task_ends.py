@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 
-from broker.pilots.model.job_outcome import TaskStatus, task_end
+from broker.pilots.model.job_outcome import TaskStatus, stopped_end, task_end
 from broker.store.connection.names import Names
 from broker.store.writes.status_log import HOST
 
 GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
 """Statuses of a task that may end by itself."""
+STOPPING = ("aborting", "finishing")
+"""Statuses of a task that somebody has ended: it ends as soon as it has no jobs any more."""
 
 # The primary input counts. Tasks with a job that has not ended, or to whose input files may be added, go on.
 _READ_TASKS_TO_END = """
@@ -32,8 +35,8 @@ CROSS JOIN LATERAL (
 ) AS sums
 WHERE task.status = ANY(:going_on)
   AND (CAST(:tasks AS bigint[]) IS NULL OR task.jeditaskid = ANY(CAST(:tasks AS bigint[])))
-  AND sums.finished + sums.failed > 0
-  AND (task.status = 'scouting' OR NOT sums.may_grow AND sums.finished + sums.failed >= sums.to_be_used)
+  AND (task.status = ANY(:stopping) OR sums.finished + sums.failed > 0
+    AND (task.status = 'scouting' OR NOT sums.may_grow AND sums.finished + sums.failed >= sums.to_be_used))
   AND NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.jeditaskid = task.jeditaskid)
   AND NOT EXISTS (SELECT FROM {panda}.jobsdefined4 AS job WHERE job.jeditaskid = task.jeditaskid)
 ORDER BY task.jeditaskid LIMIT :most"""
@@ -81,9 +84,14 @@ def read_ending(
     connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None = None
 ) -> list[TaskChange]:
     """The tasks of which nothing is left to be done, and those that scout no more."""
-    asked = {"going_on": list(GOING_ON), "tasks": None if tasks is None else list(tasks), "most": most}
+    asked: dict[str, Any] = {"going_on": [*GOING_ON, *STOPPING], "stopping": list(STOPPING)}
+    asked |= {"tasks": None if tasks is None else list(tasks), "most": most}
     found = []
     for row in connection.execute(sa.text(names.sql(_READ_TASKS_TO_END)), asked):
+        if row.status in STOPPING:
+            stopped = stopped_end(row.status, row.to_be_used, row.finished)
+            found.append(TaskChange(row.jeditaskid, stopped, f"{row.finished} of {row.to_be_used} files finished"))
+            continue
         end = None if row.may_grow else task_end(row.to_be_used, row.finished, row.failed)
         if end is not None:
             found.append(TaskChange(row.jeditaskid, end, f"{row.finished} files finished, {row.failed} failed"))
@@ -96,7 +104,7 @@ def write_ending(connection: sa.Connection, names: Names, changes: Sequence[Task
     """End tasks that nobody else is writing to; how many."""
     if not changes:
         return 0
-    asked = {"ids": [one.jeditaskid for one in changes], "going_on": list(GOING_ON)}
+    asked = {"ids": [one.jeditaskid for one in changes], "going_on": [*GOING_ON, *STOPPING]}
     free = set(connection.execute(sa.text(names.sql(_LOCK_TASKS)), asked).scalars())
     chosen = [one for one in changes if one.jeditaskid in free]
     values = {

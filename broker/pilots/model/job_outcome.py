@@ -115,3 +115,16 @@ def task_end(to_be_used: int, finished: int, failed: int) -> TaskStatus | None:
     if finished >= to_be_used:
         return "done"
     return "finished" if finished else "failed"
+
+
+def stopped_end(status: str, to_be_used: int, finished: int) -> str:
+    """The status in which a task ends that somebody killed (``aborting``) or finished by hand (``finishing``).
+
+    >>> [stopped_end("finishing", 10, finished) for finished in (0, 1, 10)], stopped_end("aborting", 10, 10)
+    (['failed', 'finished', 'done'], 'aborted')
+    """
+    if status == "aborting":
+        return "aborted"
+    if not finished:
+        return "failed"
+    return "done" if finished >= to_be_used else "finished"

@@ -1,4 +1,4 @@
-"""``broker task``: submit a task from a file of task parameters."""
+"""``broker task``: submit a task from a file of task parameters, and act on tasks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands.sss import instant
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import TaskSubmission, task_submission
+from broker.tasks.commands import verbs
 from broker.tasks.model.datasets import read_file
 from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
@@ -38,6 +39,20 @@ class UnreadableTask(BrokerError):
 @app.callback()
 def task() -> None:
     """Tasks of an installation of its own."""
+
+
+for _name, _verb in (
+    ("kill", verbs.kill),
+    ("finish", verbs.finish),
+    ("retry", verbs.retry),
+    ("pause", verbs.pause),
+    ("resume", verbs.resume),
+    ("reassign", verbs.reassign),
+    ("priority", verbs.priority),
+    ("try-now", verbs.try_now),
+    ("audit", verbs.audit),
+):
+    app.command(name=_name)(_verb)
 
 
 @app.command()

@@ -35,6 +35,7 @@ JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = feed.jeditaskid
 JOIN {panda}.jedi_datasets AS dataset ON dataset.jeditaskid = feed.jeditaskid AND dataset.datasetid = feed.datasetid
 LEFT JOIN {panda}.jedi_tasks AS parent ON parent.jeditaskid = task.parent_tid AND parent.jeditaskid <> task.jeditaskid
 WHERE feed.next_look_at <= :now
+  AND task.status NOT IN ('aborting', 'aborted', 'finishing', 'done', 'finished', 'failed', 'broken')
   AND (CAST(:tasks AS bigint[]) IS NULL OR feed.jeditaskid = ANY(CAST(:tasks AS bigint[])))
 ORDER BY feed.next_look_at, feed.jeditaskid, feed.datasetid LIMIT :most"""
 _LOCK_FEED = """

@@ -1,0 +1,93 @@
+"""Jobs that end because somebody killed, finished or reassigned their task: carried out batch by batch.
+
+The verb itself begins with it, and whoever leads the agent ``completion`` goes on with what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.lifecycle.model.codes import KILLED_WITH_TASK, REASSIGNED, TASK_FINISHED
+from broker.lifecycle.statements.actions import ActionContext, JobAction, act
+from broker.lifecycle.statements.task_ends import TaskChange, read_ending, write_ending
+from broker.store.connection.names import Names
+from broker.store.connection.tables import TableCatalogue
+from broker.tasks.statements.task_verbs import Command, close_command, grant_attempts, jobs_to_end
+
+JOBS_OF_A_BATCH = 1000
+_CODES = {"kill": KILLED_WITH_TASK, "finish": TASK_FINISHED, "reassign": REASSIGNED}
+
+
+def acting(connection: sa.Connection, names: Names, agent: str, run_id: int | None, now: datetime) -> ActionContext:
+    """Who ends jobs in an installation of its own; ``now``: aware."""
+    return ActionContext(TableCatalogue.read(connection, names), agent, run_id, now, standalone=True)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a batch did.
+
+    Attributes:
+        jobs: that ended.
+        told: running jobs whose pilots are told to stop.
+        skipped: jobs that had changed meanwhile; they are looked at again later.
+        is_last: nothing is left of the command.
+    """
+
+    jobs: int
+    told: int
+    skipped: tuple[int, ...]
+    is_last: bool
+
+
+def carry_out_batch(
+    connection: sa.Connection,
+    command: Command,
+    by: ActionContext,
+    skipped: Sequence[int] = (),
+    most: int = JOBS_OF_A_BATCH,
+) -> Ended:
+    """End the next jobs of a command in the caller's transaction; the command is closed when none is left."""
+    names = by.catalogue.names
+    rows = jobs_to_end(connection, names, command, skipped, most)
+    moves = [_action(command, row) for row in rows]
+    is_moved = command.verb == "reassign"
+    if is_moved:
+        grant_attempts(connection, names, command.jeditaskid, [move.pandaid for move in moves], 1)
+    outcome = act(connection, moves, by)
+    if is_moved and outcome.skipped:
+        grant_attempts(connection, names, command.jeditaskid, outcome.skipped, -1)
+    told = {move.pandaid for move in moves if move.only_told}.intersection(outcome.acted)
+    is_last = len(rows) < most and not (skipped or outcome.skipped)
+    if is_last:
+        close_command(connection, command, by.now.astimezone(UTC).replace(tzinfo=None))
+    return Ended(len(outcome.acted) - len(told), len(told), outcome.skipped, is_last)
+
+
+def end_tasks(
+    connection: sa.Connection, names: Names, now: datetime, most: int, tasks: Sequence[int] | None = None
+) -> list[TaskChange]:
+    """End the tasks that have no work left, in the caller's transaction; those that ended."""
+    changes = read_ending(connection, names, most, tasks)
+    write_ending(connection, names, changes, now)
+    return changes
+
+
+def _action(command: Command, row: Any) -> JobAction:
+    return JobAction(
+        row.pandaid,
+        row.in_table,
+        row.jobstatus,
+        row.modificationtime,
+        row.computingsite,
+        command.jeditaskid,
+        f"task_{command.verb}",
+        "reassigned" if command.verb == "reassign" else "killed",
+        _CODES[command.verb],
+        detail={"task_verb": command.id},
+    )

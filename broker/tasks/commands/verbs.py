@@ -1,0 +1,185 @@
+"""``broker task kill|finish|retry|pause|resume|reassign|priority|try-now``: what is asked of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from broker.cli.context import open_store
+from broker.cli.output import print_json, print_table, remark
+from broker.cli.time_arguments import moment_of
+from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task, asked_of
+from broker.tasks.model.verbs import Target, WrongVerb
+from broker.tuning.answers.editors import Editor, editor_name
+from broker.yaml_text import read_yaml
+
+Task = Annotated[int, typer.Argument(metavar="TASK", help="The task (jeditaskid).")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
+Json = Annotated[bool, typer.Option("--json", help="One object: status before and after, files, jobs, notes.")]
+
+
+def kill(context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False) -> None:
+    """End a task: jobs that wait end at once, pilots of running ones are told to stop; what is finished stays."""
+    _act(context, Asked("kill", task, reason), editor, as_json)
+
+
+def finish(
+    context: typer.Context,
+    task: Task,
+    soft: Annotated[bool, typer.Option("--soft", help="Let the jobs that are there go on to their end.")] = False,
+    reason: Reason = "",
+    editor: Editor = None,
+    as_json: Json = False,
+) -> None:
+    """Make no more jobs for a task, and end it with what is finished."""
+    _act(context, Asked("finish", task, reason, soft=soft), editor, as_json)
+
+
+def retry(
+    context: typer.Context,
+    task: Task,
+    new: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A task parameter that changes, such as ramCount=4000 (MB)."),
+    ] = None,
+    new_parameters: Annotated[
+        Path | None, typer.Option("--new-parameters", metavar="FILE", help="The same from a file: .yaml or .json.")
+    ] = None,
+    reason: Reason = "",
+    editor: Editor = None,
+    as_json: Json = False,
+) -> None:
+    """Give files without an attempt left new ones; a task that has ended runs again."""
+    asked = Asked("retry", task, reason, new_parameters=given_parameters(new, new_parameters))
+    _act(context, asked, editor, as_json)
+
+
+def pause(
+    context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
+) -> None:
+    """Make no more jobs for a task until it is resumed; jobs that are there go on."""
+    _act(context, Asked("pause", task, reason), editor, as_json)
+
+
+def resume(
+    context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
+) -> None:
+    """Let a task go on that was paused."""
+    _act(context, Asked("resume", task, reason), editor, as_json)
+
+
+def reassign(
+    context: typer.Context,
+    task: Task,
+    site: Annotated[str | None, typer.Option("--site", help="To these queues only, between commas.")] = None,
+    nucleus: Annotated[str | None, typer.Option("--nucleus", help="To this nucleus.")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="To whichever nucleus the brokerage chooses now.")] = False,
+    reason: Reason = "",
+    editor: Editor = None,
+    as_json: Json = False,
+) -> None:
+    """Send a task elsewhere: jobs that no pilot has are taken back and made anew there."""
+    target = Target(site, nucleus, anew).checked()
+    _act(context, Asked("reassign", task, reason, target=target), editor, as_json)
+
+
+def priority(
+    context: typer.Context,
+    task: Task,
+    value: Annotated[int, typer.Argument(metavar="PRIORITY", help="0 to 100,000; higher goes first.")],
+    reason: Reason = "",
+    editor: Editor = None,
+    as_json: Json = False,
+) -> None:
+    """Give a task, and its jobs that wait, another priority."""
+    _act(context, Asked("priority", task, reason, priority=value), editor, as_json)
+
+
+def try_now(
+    context: typer.Context, task: Task, reason: Reason = "", editor: Editor = None, as_json: Json = False
+) -> None:
+    """Look in the next cycle at a task that waits for its time; also while another process leads."""
+    _act(context, Asked("try-now", task, reason), editor, as_json)
+
+
+def audit(context: typer.Context, task: Task, as_json: Json = False) -> None:
+    """Who asked what of a task, when and why, the oldest first."""
+    with open_store(context) as database:
+        found = asked_of(database, task)
+    if as_json:
+        for one in found:
+            print_json(dict(one._mapping))
+        return
+    rows = [
+        (
+            one.asked_at,
+            one.editor,
+            one.verb,
+            f"{one.old_status} -> {one.new_status}",
+            _given(one.detail),
+            one.reason,
+        )
+        for one in found
+    ]
+    print_table(("time", "by", "verb", "status", "with", "reason"), rows, title=f"Task {task}: what was asked of it")
+
+
+def _given(detail: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in detail.items())
+
+
+def _act(context: typer.Context, asked: Asked, editor: str | None, as_json: bool) -> None:
+    actor = Actor(editor_name(editor), is_operator=True)
+    with open_store(context) as database:
+        done = act_on_task(database, asked, actor, moment_of(None, database))
+    show_act(done, as_json)
+
+
+def show_act(done: TaskActedOn, as_json: bool) -> None:
+    """Print what a verb did."""
+    if as_json:
+        print_json(done)
+        return
+    columns = ("task", "verb", "was", "is", "jobs", "told to stop", "files")
+    row = (done.jeditaskid, done.verb, done.old_status, done.status, done.jobs, done.told, done.files)
+    print_table(columns, [row])
+    for note in done.notes:
+        remark(f"task {done.jeditaskid}: {note}")
+    if done.told or done.left:
+        remark(f"task {done.jeditaskid}: it ends when its last jobs have; the agent completion sees to it")
+
+
+def given_parameters(words: list[str] | None, file: Path | None) -> dict[str, Any]:
+    """Task parameters of a file and of words NAME=VALUE, which win.
+
+    Raises:
+        WrongVerb: they cannot be read.
+    """
+    return {**_from_file(file), **_pairs(words or [])}
+
+
+def _pairs(words: list[str]) -> dict[str, Any]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise WrongVerb(f"not usable: {word[:200]}", "--set", "write NAME=VALUE, such as ramCount=4000")
+        found[name] = value
+    return found
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        found = read_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        what = " ".join(str(error).split())
+        raise WrongVerb(f"it cannot be read: {what}", str(file), "name a file of task parameters") from error
+    if not isinstance(found, dict):
+        raise WrongVerb("it holds no object of parameters", str(file), "write ramCount: 4000 and so on")
+    return found

@@ -1,0 +1,344 @@
+"""What people ask of tasks: what it makes of tasks, files and jobs, from submission to the pilot."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.errors import Refused
+from broker.formats.statements.sss_import import NotOurTables
+from broker.pilots.answers.jobs import update
+from broker.pilots.model.job_report import JobReport
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task
+from broker.tasks.model.verbs import NotYours, Target, WrongState, WrongVerb
+from tests.brokerages import small_grid
+from tests.cli.commands import Command, runner
+from tests.pilots.panda.pilot_grid import run_agent
+from tests.tasks.parameters import parameters
+
+OPERATOR = Actor("op", is_operator=True)
+LATER = small_grid.NOW + timedelta(minutes=1)
+MUCH_LATER = small_grid.NOW + timedelta(minutes=2)
+
+
+@pytest.fixture
+def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    load(database, small_grid.scenario(), replace=True)
+    return runner(capsys, "--db", database.url)
+
+
+def submitted(broker: Command, folder: Path, count: int = 4, **given: Any) -> int:
+    about = {"vo": "atlas", "nucleus": "ALPHA", "coreCount": 8, "ramCount": 1000, "ramUnit": "MBPerCore"}
+    asked = parameters(**{**about, "gshare": small_grid.SHARE, "maxAttempt": 1, **given})
+    (folder / "task.json").write_text(json.dumps(asked), encoding="utf-8")
+    made = broker("task", "submit", str(folder / "task.json"), "--count", str(count), "--json")
+    assert made.status == 0, made.err
+    return int(made.document["jeditaskid"])
+
+
+def running(database: Database, broker: Command, folder: Path, count: int = 4, **given: Any) -> int:
+    """A task with jobs: half of them run, the others wait for pilots."""
+    task = submitted(broker, folder, count, **given)
+    for agent in ("production_job", "activation"):
+        record, _ = run_agent(database, agent, LATER)
+        assert record.outcome == "done", record.error
+    jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
+    assert len(jobs) == count
+    execute(
+        database, f"UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE pandaid = ANY('{{{_half(jobs)}}}')"
+    )
+    return task
+
+
+def _half(jobs: list[Any]) -> str:
+    return ",".join(str(job) for job in jobs[: len(jobs) // 2])
+
+
+def ended(database: Database, task: int, *, finished: int) -> None:
+    """All jobs of a task get their final report: so many finished, the others failed."""
+    jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
+    execute(database, f"UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE jeditaskid = {task}")
+    for number, job in enumerate(jobs):
+        reported(database, job, "finished" if number < finished else "failed")
+    run_agent(database, "completion", MUCH_LATER)
+
+
+def reported(database: Database, job: int, state: str) -> str | None:
+    codes = {"piloterrorcode": 1305, "piloterrordiag": "payload failed"} if state == "failed" else {}
+    report = JobReport(job, state, columns=codes, output_report=_written(database, job) if state == "finished" else "")
+    return update(database, report, lambda _: True).command
+
+
+def _written(database: Database, job: int) -> str:
+    query = f"SELECT lfn FROM doma_panda.filestable4 WHERE pandaid = {job} AND type IN ('output', 'log')"
+    about = {"guid": "00000000-0000-0000-0000-000000000000", "fsize": 5, "adler32": "00000001"}
+    return json.dumps({lfn: about for lfn in column(database, query)})
+
+
+def execute(database: Database, statement: str) -> None:
+    with database.begin() as connection:
+        connection.execute(sa.text(statement))
+
+
+def column(database: Database, query: str) -> list[Any]:
+    with database.read_snapshot() as connection:
+        return list(connection.execute(sa.text(query)).scalars())
+
+
+def status_of(database: Database, task: int) -> str:
+    (found,) = column(database, f"SELECT status FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}")
+    return str(found)
+
+
+def counters(database: Database, task: int) -> tuple[int, ...]:
+    query = sa.text(
+        "SELECT nfiles, nfilesused, nfilesfinished, nfilesfailed, neventsused FROM doma_panda.jedi_datasets "
+        "WHERE jeditaskid = :task AND masterid IS NULL AND type = 'pseudo_input'"
+    )
+    with database.read_snapshot() as connection:
+        return tuple(connection.execute(query, {"task": task}).one())
+
+
+def job_states(database: Database, task: int) -> dict[str, int]:
+    query = """SELECT jobstatus, count(*) FROM (
+        SELECT jobstatus FROM doma_panda.jobsdefined4 WHERE jeditaskid = :task UNION ALL
+        SELECT jobstatus FROM doma_panda.jobsactive4 WHERE jeditaskid = :task UNION ALL
+        SELECT jobstatus FROM doma_panda.jobsarchived4 WHERE jeditaskid = :task) AS job GROUP BY 1"""
+    with database.read_snapshot() as connection:
+        return {row[0]: row[1] for row in connection.execute(sa.text(query), {"task": task})}
+
+
+def act(database: Database, verb: Any, task: int, by: Actor = OPERATOR, **given: Any) -> TaskActedOn:
+    return act_on_task(database, Asked(verb, task, **given), by, MUCH_LATER)
+
+
+def test_a_killed_task_ends_when_its_running_jobs_have_been_told(
+    database: Database, broker: Command, tmp_path: Path
+) -> None:
+    task = running(database, broker, tmp_path, maxAttempt=3)
+    done = act(database, "kill", task, reason="wrong release")
+    assert (done.status, done.jobs, done.told, done.left) == ("aborting", 2, 2, False)
+    assert job_states(database, task) == {"cancelled": 2, "running": 2}
+    assert column(database, "SELECT count(*) FROM broker.rebrokered_from") == [0]  # it says nothing against the queue
+    jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task}")
+    assert [reported(database, job, "running") for job in jobs] == ["tobekilled", "tobekilled"]
+    run_agent(database, "completion", MUCH_LATER)
+    assert status_of(database, task) == "aborting"
+    for job in jobs:
+        reported(database, job, "failed")
+    run_agent(database, "completion", MUCH_LATER)
+    assert status_of(database, task) == "aborted"
+    assert counters(database, task) == (4, 0, 0, 0, 0)
+    with pytest.raises(WrongState, match=f"task {task} is aborted: it has ended; it does not take kill"):
+        act(database, "kill", task)
+
+
+def test_a_task_without_jobs_is_aborted_at_once(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = submitted(broker, tmp_path, nucleus=None)
+    assert status_of(database, task) == "assigning"
+    told = broker("task", "kill", str(task), "--reason", "typo", "--editor", "ada", "--json")
+    assert (told.status, told.document["old_status"], told.document["status"]) == (0, "assigning", "aborted")
+    audit = broker("task", "audit", str(task), "--json").document
+    assert (audit["verb"], audit["editor"], audit["reason"]) == ("kill", "ada", "typo")
+    refused = broker("task", "finish", str(task))
+    assert refused.status == 3 and f"task {task} is aborted" in refused.err and "possible now: retry" in refused.err
+    assert broker("task", "kill", "999").status == 4
+
+
+def test_jobs_that_are_left_end_with_the_agent(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = running(database, broker, tmp_path, count=6)
+    done = act_on_task(database, Asked("kill", task), OPERATOR, MUCH_LATER, most_jobs=2)
+    assert done.left and done.jobs + done.told == 2
+    record, _ = run_agent(database, "completion", MUCH_LATER)
+    assert record.outcome == "done", record.error
+    assert job_states(database, task) == {"cancelled": 3, "running": 3}
+    assert column(database, "SELECT count(*) FROM broker.task_verbs WHERE carried_out_at IS NULL") == [0]
+
+
+@pytest.mark.parametrize(("finished", "status"), [(0, "failed"), (2, "finished")])
+def test_a_finished_task_keeps_what_is_finished(
+    database: Database, broker: Command, tmp_path: Path, finished: int, status: str
+) -> None:
+    task = running(database, broker, tmp_path)
+    jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
+    done = act(database, "finish", task, soft=True)
+    assert (done.status, done.jobs, done.told) == ("finishing", 0, 0)
+    execute(database, f"UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE jeditaskid = {task}")
+    for job in jobs[:finished]:
+        reported(database, job, "finished")
+    for job in jobs[finished:]:
+        reported(database, job, "failed")
+    run_agent(database, "completion", MUCH_LATER)
+    assert status_of(database, task) == status
+
+
+def test_a_task_that_is_finished_hard_ends_its_jobs(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = running(database, broker, tmp_path)
+    done = act(database, "finish", task)
+    assert (done.jobs, done.told) == (2, 2) and job_states(database, task) == {"closed": 2, "running": 2}
+    codes = f"SELECT DISTINCT jobsubstatus FROM doma_panda.jobsarchived4 WHERE jeditaskid = {task}"
+    assert column(database, codes) == ["taskdone"]
+
+
+def test_a_failed_task_runs_again_with_more_memory(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = running(database, broker, tmp_path)
+    ended(database, task, finished=3)
+    assert status_of(database, task) == "finished" and counters(database, task) == (4, 4, 3, 1, 4)
+    done = broker("task", "retry", str(task), "--set", "ramCount=1500", "--json")
+    assert done.status == 0, done.err
+    assert (done.document["status"], done.document["files"]) == ("ready", 1)
+    assert counters(database, task) == (4, 3, 3, 0, 3)
+    execute(database, "DELETE FROM broker.rebrokered_from")
+    for agent in ("production_job", "activation"):
+        run_agent(database, agent, MUCH_LATER)
+    asked = f"SELECT minramcount FROM doma_panda.jobsactive4 WHERE jeditaskid = {task}"
+    assert column(database, asked) == [10_800], status_of(database, task)
+    ended(database, task, finished=1)
+    assert status_of(database, task) == "done" and counters(database, task) == (4, 4, 4, 0, 4)
+    with pytest.raises(WrongState, match="is done: it has ended, with all of its input finished"):
+        act(database, "retry", task)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ("ramCount=2", "ramCount is '2': it must be from 50"),
+        ("ramcount=2000", "no such task parameter is known; task parameters; did you mean ramCount"),
+        ("taskName=x", "taskName is 'x': it cannot be changed by a retry"),
+        ("nGBPerJob=5", "nGBPerJob is 5: the task has no input files"),
+        ("site=NOWHERE", "site is 'NOWHERE': there is none of that name"),
+        ("ramCount", "not usable: ramCount"),
+    ],
+)
+def test_bad_parameters_of_a_retry_are_refused_and_nothing_changes(
+    database: Database, broker: Command, tmp_path: Path, given: str, what: str
+) -> None:
+    task = running(database, broker, tmp_path)
+    ended(database, task, finished=3)
+    refused = broker("task", "retry", str(task), "--set", given)
+    assert refused.status == 2 and what in refused.err, refused.err
+    assert status_of(database, task) == "finished" and counters(database, task)[3] == 1
+
+
+def test_files_of_a_running_task_are_retried_where_some_failed(
+    database: Database, broker: Command, tmp_path: Path
+) -> None:
+    task = running(database, broker, tmp_path)
+    with pytest.raises(WrongState, match="no file of it is without an attempt left"):
+        act(database, "retry", task)
+    job, *_ = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
+    reported(database, job, "failed")
+    run_agent(database, "completion", MUCH_LATER)
+    assert counters(database, task)[3] == 1
+    assert (act(database, "retry", task).files, status_of(database, task)) == (1, "running")
+    assert counters(database, task)[:4] == (4, 3, 0, 0)
+
+
+def test_a_paused_task_makes_no_jobs_until_it_is_resumed(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = submitted(broker, tmp_path)
+    assert act(database, "pause", task).status == "paused"
+    run_agent(database, "production_job", LATER)
+    assert job_states(database, task) == {} and status_of(database, task) == "paused"
+    with pytest.raises(WrongState, match=r"is paused.*possible now: kill, finish, resume, priority"):
+        act(database, "pause", task)
+    assert act(database, "resume", task).status == "ready"
+    run_agent(database, "production_job", LATER)
+    assert job_states(database, task) == {"defined": 4}
+
+
+def test_a_waiting_task_is_tried_at_once(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = submitted(broker, tmp_path, ramCount=90_000)
+    run_agent(database, "production_job", LATER)
+    assert status_of(database, task) == "pending"
+    execute(database, f"UPDATE doma_panda.jedi_tasks SET ramcount = 1000 WHERE jeditaskid = {task}")
+    run_agent(database, "production_job", MUCH_LATER)
+    assert status_of(database, task) == "pending"
+    assert act(database, "try-now", task).status == "ready"
+    run_agent(database, "production_job", MUCH_LATER)
+    assert job_states(database, task) == {"defined": 4}
+
+
+def test_a_retry_with_less_memory_wakes_a_waiting_task(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = submitted(broker, tmp_path, ramCount=90_000)
+    run_agent(database, "production_job", LATER)
+    assert act(database, "retry", task, new_parameters={"ramCount": 1000}).status == "ready"
+
+
+def test_a_task_that_waits_for_a_nucleus_is_due_at_once(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = submitted(broker, tmp_path, nucleus=None)
+    execute(database, f"UPDATE doma_panda.jedi_tasks SET modificationtime = now() WHERE jeditaskid = {task}")
+    act(database, "try-now", task)
+    due = f"SELECT modificationtime < '{MUCH_LATER:%F %T}'::timestamp - interval '30 min' FROM doma_panda.jedi_tasks"
+    assert column(database, f"{due} WHERE jeditaskid = {task}") == [True]
+
+
+def test_waiting_jobs_are_taken_back_for_another_queue(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = running(database, broker, tmp_path)
+    at = f"SELECT DISTINCT computingsite FROM doma_panda.jobsactive4 WHERE jeditaskid = {task}"
+    assert column(database, at) == ["ALPHA_MCORE"]
+    assert act(database, "reassign", task, target=Target(site="ALPHA_MCORE, BETA")).jobs == 0  # they are there
+    done = act(database, "reassign", task, target=Target(site="BETA"))
+    assert (done.jobs, done.told, done.status) == (2, 0, "running")
+    assert job_states(database, task) == {"closed": 2, "running": 2}
+    assert counters(database, task) == (4, 2, 0, 0, 2)  # ready again, although each file had one attempt
+
+
+@pytest.mark.parametrize(("target", "nucleus"), [(Target(nucleus="BETA"), "BETA"), (Target(anew=True), None)])
+def test_a_task_goes_to_another_nucleus(
+    database: Database, broker: Command, tmp_path: Path, target: Target, nucleus: str | None
+) -> None:
+    task = running(database, broker, tmp_path)
+    done = act(database, "reassign", task, target=target)
+    assert (done.status, done.jobs) == ("assigning", 2)
+    assert column(database, f"SELECT nucleus FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}") == [nucleus]
+
+
+def test_a_place_must_be_one_that_is_there(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = running(database, broker, tmp_path)
+    refused = broker("task", "reassign", str(task), "--site", "GAMA_MCORE")
+    assert refused.status == 2 and "did you mean GAMMA_MCORE" in refused.err
+    assert broker("task", "reassign", str(task)).status == 2
+    assert broker("task", "reassign", str(task), "--anew", "--nucleus", "BETA").status == 2
+
+
+def test_waiting_jobs_get_the_priority_of_their_task(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = running(database, broker, tmp_path)
+    assert act(database, "priority", task, priority=1234).jobs == 2
+    by_state = f"SELECT DISTINCT currentpriority = 1234 FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} AND "
+    assert column(database, by_state + "jobstatus = 'activated'") == [True]
+    assert column(database, by_state + "jobstatus = 'running'") == [False]
+    run_agent(database, "activation", MUCH_LATER)
+    waiting = f"""SELECT DISTINCT priority FROM broker.waiting_jobs JOIN doma_panda.jobsactive4 USING (pandaid)
+        WHERE jeditaskid = {task}"""
+    assert column(database, waiting) == [1234]
+    for wrong in (-1, 100_001):
+        with pytest.raises(WrongVerb):
+            act(database, "priority", task, priority=wrong)
+
+
+def test_owners_act_on_their_own_tasks_only(database: Database, broker: Command, tmp_path: Path) -> None:
+    task = submitted(broker, tmp_path)
+    ada, bob, nobody = Actor("ada", "ada"), Actor("bob", "bob"), Actor("x")
+    for other in (bob, nobody):
+        with pytest.raises(NotYours, match=f"task {task} is not yours"):
+            act(database, "kill", task, other)
+    assert act(database, "priority", task, ada, priority=1000).status == "ready"
+    with pytest.raises(NotYours, match="submitted with priority 1000; its owner may not set 1001"):
+        act(database, "priority", task, ada, priority=1001)
+    assert act(database, "kill", task, ada).status == "aborted"
+
+
+def test_alongside_panda_tasks_are_pandas(
+    database: Database, broker: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.tasks.answers.task_verbs.migrate.check", lambda _: "alongside")
+    with pytest.raises(NotOurTables, match="belong to a PanDA installation, which kill is asked of") as refused:
+        act(database, "kill", 1)
+    assert isinstance(refused.value, Refused) and "pbook" in refused.value.remedy
