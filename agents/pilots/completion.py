@@ -20,6 +20,7 @@ from broker.lifecycle.statements.task_ends import TaskChange, read_ending, write
 from broker.pilots.model.job_outcome import JobEnd, job_end
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
+from broker.tasks.statements.rucio_outputs import queue_jobs
 from broker.tasks.statements.task_verbs import open_commands
 
 Ends = list[tuple[ReportedJob, JobEnd]]
@@ -52,7 +53,9 @@ class CompletionAgent(Agent[CompletionOptions]):
         if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
             return CycleReport(notes=("PanDA takes the reports of its pilots to their end itself",))
         started = perf_counter()
-        counts: Counter[str] = Counter(finished=0, failed=0, skipped=0, files=0, files_lost=0, killed=0, told=0)
+        counts: Counter[str] = Counter(
+            finished=0, failed=0, skipped=0, files=0, files_lost=0, outputs=0, killed=0, told=0
+        )
         for batch in self._batches(context, counts):
             self._emit(context, batch)
             context.check()
@@ -74,6 +77,7 @@ class CompletionAgent(Agent[CompletionOptions]):
                 ends = [(job, job_end(job.report, job.files)) for job in jobs]
                 if context.writes and ends:
                     outcome = finish(connection, ends, by)
+                    counts["outputs"] += queue_jobs(connection, names, outcome.acted, context.now)
                     fault_points.reach("after_write_before_commit")
                     skipped += outcome.skipped
                     ends = [(job, end) for job, end in ends if job.pandaid not in set(outcome.skipped)]

@@ -27,6 +27,10 @@ POINTS = (
     "after_write_before_commit",
     "after_commit",
     "during_renew",
+    "before_rucio_files",
+    "after_rucio_files",
+    "after_rucio_dataset",
+    "after_rucio_close",
 )
 ACTIONS = ("kill", "stop", "pause", "raise")
 _PAUSE_STEP_S = 0.02

@@ -7,7 +7,10 @@ from broker.feature import Command, Feature
 FEATURE = Feature(
     name="tasks",
     order=30,
-    agents={"task_input": "agents.tasks.task_input:TaskInputAgent"},
+    agents={
+        "task_input": "agents.tasks.task_input:TaskInputAgent",
+        "rucio_output": "agents.tasks.rucio_output:RucioOutputAgent",
+    },
     commands=(
         Command("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind.", place=380),
         Command("task", "broker.tasks.commands.task:app", "Tasks: submit, kill, retry, reassign them.", place=390),

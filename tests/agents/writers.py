@@ -15,6 +15,7 @@ from agents.feeds.rucio_replicas import RucioReplicasAgent
 from agents.service import registry
 from agents.service.base import Agent
 from agents.service.process import ProcessSettings
+from agents.tasks.rucio_output import RucioOutputAgent
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.simulation.model.demo import grid_documents
 from broker.simulation.model.demo.grid_documents import GridSize
@@ -40,6 +41,7 @@ from tests.pilots.panda import pilot_grid
 from tests.store import lifecycle_grid
 from tests.store.pool_grid import PLACES, add_task, at, pool_for, publish_places
 from tests.tasks.parameters import INPUT, files, parameters
+from tests.tasks.writing_rucio import FakeWriter, reported
 
 NOON = small_grid.NOW
 Fill = Callable[[Database, Path], Mapping[str, Any] | None]
@@ -74,6 +76,9 @@ def made(name: str, options: Mapping[str, Any]) -> Agent[Any]:
     if isinstance(agent, RucioReplicasAgent):
         rucio = FakeRucio(replicas={("mc23", "a"): [replica("DISK")]})
         agent._connect = lambda options: rucio
+    if isinstance(agent, RucioOutputAgent):
+        writer = FakeWriter()
+        agent._connect = lambda options: writer
     return agent
 
 
@@ -178,6 +183,12 @@ def fill_chain(database: Database, folder: Path) -> None:
         connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET status = 'done' WHERE jeditaskid = %s", (parent,))
 
 
+def fill_outputs(database: Database, folder: Path) -> None:
+    """A task that ended, with an output that Rucio was not told of."""
+    reported(database, 1)
+    pilot_grid.run_agent(database, "completion", NOON)
+
+
 def fill_cric(database: Database, folder: Path) -> dict[str, Any]:
     feeding = Feeding(database, folder)
     found = grid_documents.cric_documents(GridSize(8), documents.NOW)
@@ -237,6 +248,11 @@ WRITERS: Mapping[str, Writer] = {
     "submit_pool_refresh": Writer(fill_pools, ("resources", "restoring", "mapping"), at(1)),
     "submit_pool_cleanup": Writer(fill_unused_pool, ("pools",), at(86_400)),
     "task_input": Writer(fill_chain, ("dataset",)),
+    "rucio_output": Writer(
+        fill_outputs,
+        ("taking on", "dataset", "files", "(files that are missing)", "close"),
+        NOON + timedelta(minutes=1),
+    ),
     "completion": Writer(fill_reports, ("jobs", "tasks")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "cric": Writer(fill_cric, ("import",), documents.NOW),

@@ -1,0 +1,199 @@
+"""Rucio, told what jobs have written, with its own client.
+
+Each method may be called again after a crash: what is there already is no error. Measured with Rucio 41.5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broker.errors import BrokerError
+from broker.feeds.model.rucio.answers import Did
+from broker.feeds.model.rucio.client import RucioUnavailable
+
+CLOSED, MISMATCH, NOT_VALID, NO_RSE, NO_DID = (
+    "UnsupportedOperation",
+    "FileConsistencyMismatch",
+    "InvalidObject",
+    "RSENotFound",
+    "DataIdentifierNotFound",
+)
+"""Kinds of :class:`RucioRefused`: names of Rucio's exceptions."""
+EXISTS = ("DataIdentifierAlreadyExists", "DuplicateContent", "FileAlreadyExists", "DuplicateRule")
+#: Nothing is wrong with what was asked: the server, the way to it, or who asks.
+_NO_ANSWER = frozenset(
+    {"RucioException", "DatabaseException", "ServerConnectionException", "ServiceUnavailable", "ClientProtocolNotFound"}
+    | {
+        "CannotAuthenticate",
+        "CannotAuthorize",
+        "MissingClientParameter",
+        "ConfigNotFound",
+        "ResourceTemporaryUnavailable",
+    }
+)
+
+
+class RucioRefused(BrokerError):
+    """Rucio did not do what it was told.
+
+    Attributes:
+        kind: name of its exception.
+    """
+
+    def __init__(self, kind: str, what: str) -> None:
+        """``what``: in Rucio's words."""
+        super().__init__(f"{kind}: {what}", "Rucio")
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class DatasetState:
+    """A dataset as Rucio has it: whether files may be added, how many there are, and their bytes."""
+
+    is_dataset: bool
+    is_open: bool
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A replication rule of a dataset; ``account`` None: that of the client; ``lifetime_s`` None: for ever."""
+
+    rse_expression: str
+    copies: int = 1
+    lifetime_s: int | None = None
+    account: str | None = None
+
+
+class RucioWriter(Protocol):
+    """What is told to Rucio; every method raises :class:`RucioUnavailable` or :class:`RucioRefused`."""
+
+    def add_dataset(self, did: Did, rule: Rule | None) -> None:
+        """Make a dataset with its rule; one that is there gets the rule if it has none such."""
+
+    def add_to_container(self, container: Did, did: Did) -> None:
+        """Put a dataset into a container, which is made where there is none."""
+
+    def add_files(self, did: Did, rse: str, files: Sequence[Mapping[str, Any]]) -> None:
+        """Register files at an RSE and attach them to a dataset: all of them, or none."""
+
+    def about_files(self, dids: Sequence[Did]) -> dict[Did, Mapping[str, Any]]:
+        """What Rucio has of files, of those that it knows."""
+
+    def files_of(self, did: Did) -> Iterator[Mapping[str, Any]]:
+        """The files of a dataset."""
+
+    def state_of(self, did: Did) -> DatasetState:
+        """The dataset as it is now, counted anew."""
+
+    def set_open(self, did: Did, is_open: bool) -> None:
+        """Close a dataset, or open it again; nothing where it is so."""
+
+
+class RucioWritingClient:
+    """Tells Rucio with Rucio's client."""
+
+    def __init__(self, time_limit_s: float) -> None:
+        """Connected at the first call.
+
+        Raises:
+            BrokerError: the package ``rucio-clients`` is not installed.
+        """
+        try:
+            from rucio.client import Client
+            from rucio.common.config import clean_cached_config
+        except ImportError as error:
+            remedy = "pip install gridbroker[rucio]"
+            raise BrokerError(f"the package rucio-clients is not installed ({error})", "outputs", remedy) from error
+        self.time_limit_s = time_limit_s
+        self._make: Callable[..., Any] = Client
+        self._client: Any = None
+        clean_cached_config()
+
+    def add_dataset(self, did: Did, rule: Rule | None) -> None:
+        """See :class:`RucioWriter`."""
+        rules = None if rule is None else [self._rule(rule)]
+        try:
+            self._tell(lambda client: client.add_dataset(*did, rules=rules))
+        except RucioRefused as error:
+            if error.kind not in EXISTS:
+                raise
+            if rule is not None and self.state_of(did).is_dataset:
+                self._add_rule(did, rule)
+
+    def add_to_container(self, container: Did, did: Did) -> None:
+        """See :class:`RucioWriter`."""
+        held = [{"scope": did[0], "name": did[1]}]
+        for tell in (
+            lambda client: client.add_container(*container),
+            lambda client: client.attach_dids(*container, held),
+        ):
+            self._tell_once(tell)
+
+    def add_files(self, did: Did, rse: str, files: Sequence[Mapping[str, Any]]) -> None:
+        """See :class:`RucioWriter`."""
+        said = [{"scope": did[0], "name": did[1], "rse": rse, "dids": [dict(one) for one in files]}]
+        self._tell(lambda client: client.add_files_to_datasets(said, ignore_duplicate=True))
+
+    def about_files(self, dids: Sequence[Did]) -> dict[Did, Mapping[str, Any]]:
+        """See :class:`RucioWriter`."""
+        asked = [{"scope": scope, "name": name} for scope, name in dids]
+        rows = self._tell(lambda client: list(client.get_metadata_bulk(asked)))
+        return {(row["scope"], row["name"]): row for row in rows}
+
+    def files_of(self, did: Did) -> Iterator[Mapping[str, Any]]:
+        """See :class:`RucioWriter`."""
+        rows: list[Mapping[str, Any]] = self._tell(lambda client: list(client.list_files(*did)))
+        return iter(rows)
+
+    def state_of(self, did: Did) -> DatasetState:
+        """See :class:`RucioWriter`."""
+        row = self._tell(lambda client: client.get_did(*did, dynamic_depth="FILE"))
+        is_dataset = str(row.get("type")).upper().endswith("DATASET")
+        return DatasetState(is_dataset, bool(row.get("open")), row.get("length") or 0, row.get("bytes") or 0)
+
+    def set_open(self, did: Did, is_open: bool) -> None:
+        """See :class:`RucioWriter`."""
+        try:
+            self._tell(lambda client: client.set_status(*did, open=is_open))
+        except RucioRefused as error:
+            # so it answers too where nothing would change
+            if error.kind != CLOSED or self.state_of(did).is_open != is_open:
+                raise
+
+    def _rule(self, rule: Rule) -> dict[str, Any]:
+        account = rule.account or self._tell(lambda client: client.account)
+        said = {"account": account, "copies": rule.copies, "rse_expression": rule.rse_expression}
+        return {**said, "grouping": "DATASET", "lifetime": rule.lifetime_s}
+
+    def _add_rule(self, did: Did, rule: Rule) -> None:
+        said = self._rule(rule)
+        same = ("account", "copies", "rse_expression")
+        rules = self._tell(lambda client: list(client.list_did_rules(*did)))
+        if any(all(str(one.get(key)) == str(said[key]) for key in same) for one in rules):
+            return
+        dids = [{"scope": did[0], "name": did[1]}]
+        self._tell_once(lambda client: client.add_replication_rule(dids, **said))
+
+    def _tell_once(self, said: Callable[[Any], Any]) -> None:
+        try:
+            self._tell(said)
+        except RucioRefused as error:
+            if error.kind not in EXISTS:
+                raise
+
+    def _tell(self, said: Callable[[Any], Any]) -> Any:
+        try:
+            if self._client is None:
+                self._client = self._make(timeout=self.time_limit_s)
+            return said(self._client)
+        except Exception as error:  # whatever the client lets through, of the network, of the server and of its own
+            kind = type(error).__name__
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            what = " ".join(lines[:2])[:300].replace("Details: ", "")
+            if "RucioException" in {one.__name__ for one in type(error).__mro__} and kind not in _NO_ANSWER:
+                raise RucioRefused(kind, what) from error
+            raise RucioUnavailable(f"{kind}: {what[:200]}", "Rucio", "see rucio.cfg and the server") from error

@@ -1,0 +1,142 @@
+"""Outputs of jobs as Rucio is told of them: what of a report can be used, what differs, and how long to wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+#: Source: Rucio, generic schema.
+_NAME = re.compile(r"[/A-Za-z0-9][/A-Za-z0-9.\-_]*")
+_ADLER32, _MD5 = re.compile(r"[0-9a-f]{1,8}"), re.compile(r"[0-9a-f]{32}")
+_GUID = re.compile(r"\{?[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}\}?")
+_PLACE = re.compile(r"\{(\w+)\}")
+PLACEHOLDERS = ("destination", "rse", "nucleus", "site", "vo", "label", "task", "user")
+"""What templates of rules may name."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a file or a dataset is not taken: a code for machines, a sentence for people."""
+
+    code: str
+    what: str
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file that a job has written, as its pilot reported it.
+
+    Attributes:
+        fileid: its row.
+        pandaid: the job.
+        scope: of its name.
+        lfn: its name.
+        rse: the endpoint that the pilot was told to write to; None: not known.
+        fsize: bytes; None: not reported.
+        checksum: ``ad:`` with adler32, or ``md:`` with MD5, in hexadecimal digits.
+        guid: of the file.
+        nevents: in it.
+    """
+
+    fileid: int
+    pandaid: int | None
+    scope: str
+    lfn: str
+    rse: str | None
+    fsize: int | None
+    checksum: str | None
+    guid: str | None
+    nevents: int | None = None
+
+    @property
+    def did(self) -> tuple[str, str]:
+        """Its name at Rucio."""
+        return self.scope, self.lfn
+
+
+def unusable(file: OutputFile) -> Problem | None:
+    """Why Rucio cannot be told of a file; None where it can."""
+    if file.fsize is None:
+        return Problem("size_unknown", f"job {file.pandaid} reported no size")
+    if not file.rse:
+        return Problem("endpoint_unknown", f"the queue of job {file.pandaid} has no endpoint to write to by default")
+    if not _NAME.fullmatch(file.lfn):
+        return Problem("name_unusable", f"Rucio takes no such name: {file.lfn[:100]!r}")
+    if file.checksum is not None and _checksum(file.checksum) is None:
+        return Problem("checksum_unusable", f"neither adler32 nor MD5: {file.checksum}")
+    if file.guid is not None and not _GUID.fullmatch(file.guid.lower()):
+        return Problem("guid_unusable", f"no guid: {file.guid[:64]!r}")
+    return None
+
+
+def as_told(file: OutputFile) -> dict[str, Any]:
+    """The file as Rucio's client takes it.
+
+    >>> as_told(OutputFile(1, 2, "mc", "a", "R", 5, "ad:cc737eb", None))
+    {'scope': 'mc', 'name': 'a', 'bytes': 5, 'adler32': '0cc737eb'}
+    """
+    said: dict[str, Any] = {"scope": file.scope, "name": file.lfn, "bytes": file.fsize}
+    said |= _checksum(file.checksum) or {}
+    meta = {key: value for key, value in (("guid", file.guid), ("events", file.nevents)) if value is not None}
+    return said | ({"meta": meta} if meta else {})
+
+
+def _checksum(text: str | None) -> dict[str, str] | None:
+    kind, _, digits = (text or "").lower().partition(":")
+    if kind == "ad" and _ADLER32.fullmatch(digits):
+        return {"adler32": digits.zfill(8)}
+    return {"md5": digits} if kind == "md" and _MD5.fullmatch(digits) else None
+
+
+def difference(file: OutputFile, found: Mapping[str, Any]) -> Problem | None:
+    """In what a file differs from that of its name at Rucio; what one of the two does not say is no difference.
+
+    >>> difference(OutputFile(1, 2, "mc", "a", "R", 5, None, None), {"bytes": 6}).what
+    'mc:a has 6 bytes at Rucio, job 2 reported 5'
+    """
+    told, name = as_told(file), ":".join(file.did)
+    if found.get("bytes") is not None and found["bytes"] != file.fsize:
+        what = f"{name} has {found['bytes']} bytes at Rucio, job {file.pandaid} reported {file.fsize}"
+        return Problem("size_differs", what)
+    for kind in ("adler32", "md5"):
+        if told.get(kind) and found.get(kind) and str(found[kind]).lower() != told[kind]:
+            what = f"{name} has {kind} {found[kind]} at Rucio, job {file.pandaid} reported {told[kind]}"
+            return Problem("checksum_differs", what)
+    if file.guid and found.get("guid") and _plain(found["guid"]) != _plain(file.guid):
+        return Problem(
+            "guid_differs", f"{name} has guid {found['guid']} at Rucio, job {file.pandaid} reported {file.guid}"
+        )
+    if file.nevents is not None and found.get("events") not in (None, file.nevents):
+        what = f"{name} has {found['events']} events at Rucio, job {file.pandaid} reported {file.nevents}"
+        return Problem("events_differ", what)
+    return None
+
+
+def _plain(guid: str) -> str:
+    return re.sub(r"[{}-]", "", str(guid)).lower()
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """A template of a rule with its placeholders filled.
+
+    >>> filled("tier=1&site={site}", {"site": "KIT"})
+    'tier=1&site=KIT'
+    """
+    return _PLACE.sub(lambda match: values.get(match[1], match[0]), template)
+
+
+def unknown_placeholders(template: str) -> list[str]:
+    """The placeholders of a template that there are not."""
+    return [name for name in _PLACE.findall(template) if name not in PLACEHOLDERS]
+
+
+def pause(failures: int, first_s: float, longest_s: float) -> timedelta:
+    """How long to wait after so many tries in a row that failed: doubled each time.
+
+    >>> [pause(failures, 60, 900).total_seconds() for failures in (1, 2, 4, 5, 500)]
+    [60.0, 120.0, 480.0, 900.0, 900.0]
+    """
+    return timedelta(seconds=min(longest_s, first_s * 2 ** min(failures - 1, 30)))
