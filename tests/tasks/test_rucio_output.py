@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from agents.service.process import ProcessSettings
 from agents.service.registry import make
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import Feeding
+from tests.cli.commands import runner
 from tests.pilots.panda.pilot_grid import content, record, run_agent
 from tests.tasks.writing_rucio import LATER, FakeWriter, about, agent, reported
 
@@ -308,3 +310,37 @@ def test_it_is_off_alongside_panda(database: Database, feeding: Feeding) -> None
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE broker.installation SET mode = 'beside'")
     assert register(feeding, FakeWriter()).notes == ("PanDA registers the output of its jobs itself",)
+
+
+def test_what_waits_and_what_was_refused_is_shown_and_can_be_mended(
+    database: Database, feeding: Feeding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker = runner(capsys, "--db", database.url)
+    rucio = FakeWriter()
+    rucio.files["mc", "out.2"] = {"bytes": 99, "adler32": f"{2:08x}"}
+    rucio.files["mc", "out.3"] = {"bytes": 98, "adler32": f"{3:08x}"}
+    ended(database, feeding, rucio, 3)
+    waiting = broker("outputs", "list", "--json").document
+    assert (waiting["queued"], waiting["oldest_queued"]) == (3, "2026-08-01T12:01:00Z")
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE broker.rucio_files SET queued_at = queued_at - interval '62 min'")
+    kinds = {one["code"]: one for one in map(json.loads, broker("alarms", "--json").out.splitlines())}
+    assert "the agent rucio_output has not come to it" in str(kinds["outputs_waiting"]["details"])
+    assert "3 files wait to be registered in Rucio" in broker("doctor", "--json").out
+    register(feeding, rucio)
+    shown = broker("outputs", "list", "--task", "1")
+    assert shown.status == 0 and "size_differs" in shown.out and "99 bytes at Rucio" in shown.out
+    assert "2 files of mc:mc.out are not in Rucio" in broker("alarms").out
+    assert "2 files are not in Rucio" in broker("doctor", "--json").out
+    rucio.files.pop(("mc", "out.2"))
+    rucio.held[OUT].pop(("mc", "out.2"), None)
+    assert broker("outputs", "retry", "1", "out.2", "--json").document == {"jeditaskid": 1, "retried": 1}
+    assert broker("outputs", "leave", "1", "out.3", "--reason", " ").status == 2
+    left = broker("outputs", "leave", "1", "out.3", "--reason", "made by hand", "--editor", "ada", "--json")
+    assert left.document == {"jeditaskid": 1, "left_out": 1}
+    register(feeding, rucio, LATER + timedelta(hours=1))
+    assert dataset(feeding) == ("closed", 2, 203, None)
+    assert broker("alarms", "--json").out.count("output") == 0
+    missing = broker("outputs", "retry", "1")
+    assert missing.status == 4 and "there is no refused file of task 1" in missing.err
+    assert broker("outputs", "list", "--task", "77").status == 4

@@ -77,6 +77,12 @@ def alarm_sentence(alarm: Alarm) -> str:
             f"{value} of the jobs that ended at {alarm.about} failed: {details.get('failed')} failed, "
             f"{details.get('finished')} finished, {details.get('tasks')} tasks"
         ),
+        "outputs_waiting": (
+            f"{details.get('files')} files of {details.get('datasets')} datasets wait to be registered in Rucio, "
+            f"one for {value}: {details.get('reason')}"
+        ),
+        "output_refused": f"{number(alarm.value)} files of {alarm.about} are not in Rucio: {details.get('reason')}",
+        "output_dataset_open": f"{alarm.about} is not closed: {details.get('reason')}",
         "config_bad_row": f"a row of the gdpconfig table is refused: {alarm.about}",
     }
     return text[alarm.code]

@@ -23,6 +23,8 @@ from broker.service.statements.job_outcomes import EndedJobs, ended_jobs
 from broker.store.query_context import Answer, Asking
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import CHANGES_KEPT, Change, outcome_changes
+from broker.tasks.answers.outputs import waiting_outputs
+from broker.tasks.statements.output_reads import OutputDataset
 from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 
@@ -39,6 +41,7 @@ class AlarmLimits(Answer):
         failing_percent: and at least this part of all that ended,
         failing_hours: within this time.
         refused_cycles: an agent refuses when so many of its last cycles, one after another, were refused.
+        outputs_waiting_hours: a file that a job wrote waits for longer to be registered in Rucio.
     """
 
     starving_hours: float = Field(default=12.0, gt=0)
@@ -49,6 +52,7 @@ class AlarmLimits(Answer):
     failing_percent: float = Field(default=50.0, gt=0, le=100)
     failing_hours: float = Field(default=6.0, gt=0)
     refused_cycles: int = Field(default=3, ge=1)
+    outputs_waiting_hours: float = Field(default=1.0, gt=0)
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
         *starving(states, facts, used, asking.now),
         *flapping(outcome_changes(asking.connection, since, asking.now, used.flapping_changes), used),
         *failing(failing_queues(asking, used).values(), used),
+        *outputs_alarms(waiting_outputs(asking.connection), used, asking.now),
     ]
     found.sort(key=lambda one: (GRAVITY[one.severity], one.code, one.since or asking.now, one.about))
     return Alarms(now=asking.now, alarms=tuple(found))
@@ -280,3 +285,48 @@ def failing(queues: Iterable[QueueOutcomes], limits: AlarmLimits) -> Iterator[Al
                 since=one.since,
                 details={"failed": one.failed, "finished": one.finished, "tasks": one.tasks_failed},
             )
+
+
+def outputs_alarms(datasets: Sequence[OutputDataset], limits: AlarmLimits, now: datetime) -> Iterator[Alarm]:
+    """Outputs that wait for Rucio for too long, that it does not have, and datasets that cannot be closed. Pure."""
+    waiting = [one for one in datasets if one.oldest_queued is not None]
+    oldest = min((one.oldest_queued for one in waiting if one.oldest_queued is not None), default=None)
+    hours = 0.0 if oldest is None else (now - oldest).total_seconds() / 3600.0
+    if hours > limits.outputs_waiting_hours:
+        reason = next((one.reason for one in waiting if one.reason), "the agent rucio_output has not come to it")
+        files = sum(one.queued for one in waiting)
+        yield Alarm(
+            code="outputs_waiting",
+            severity="warning",
+            about="rucio_output",
+            value=round(hours, 2),
+            limit=limits.outputs_waiting_hours,
+            unit="h",
+            key="alarms.outputs_waiting_hours",
+            since=oldest,
+            details={"files": files, "datasets": len(waiting), "reason": reason},
+        )
+    for one in datasets:
+        if one.refused:
+            yield _output(one, "output_refused", one.refused, 0, "files", one.first_refused)
+        elif one.failures and not one.queued:
+            yield _output(one, "output_dataset_open", one.failures, 0, "tries", one.reason)
+
+
+def _output(dataset: OutputDataset, code: Any, value: int, limit: int, unit: str, reason: str | None) -> Alarm:
+    details: dict[str, Any] = {
+        "jeditaskid": dataset.jeditaskid,
+        "reason": reason,
+        "next_try": str(dataset.next_try or ""),
+    }
+    return Alarm(
+        code=code,
+        severity="warning",
+        about=dataset.dataset,
+        value=value,
+        limit=limit,
+        unit=unit,
+        key="broker outputs",
+        since=dataset.oldest_queued,
+        details=details,
+    )

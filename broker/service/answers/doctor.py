@@ -13,11 +13,15 @@ from broker.store.connection.database import Database
 from broker.store.connection.privileges import TUNING, WRITERS
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate, rights
+from broker.tasks.answers.outputs import waiting_outputs
+from broker.tasks.statements.output_reads import OutputDataset
 
 Level = Literal["ok", "note", "problem"]
 STALE = timedelta(minutes=30)
 DAEMON_AT_WORK = timedelta(hours=2)
 CLOCK_LIMIT_S = 30.0
+OUTPUTS_LATE = timedelta(hours=1)
+OUTPUTS_REMEDY = "see broker outputs list, and whether the agent rucio_output runs"
 INSTALLATIONS: Mapping[str, str] = {
     migrate.STANDALONE: "standalone: all tables are ours",
     migrate.BESIDE: "alongside PanDA",
@@ -60,7 +64,7 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        topic: ``installation``, ``right``, ``missing``, ``age``, ``clock``, ``same_work``, ``plugin``,
+        topic: ``installation``, ``right``, ``missing``, ``age``, ``clock``, ``outputs``, ``same_work``, ``plugin``,
             ``job_generation`` or ``panda_server``.
         level: whether something has to be done.
         what: the finding.
@@ -91,7 +95,7 @@ def examine(
         found = [Finding("installation", "ok", INSTALLATIONS[mode])]
         found += _clock((host_now - now).total_seconds())
         if mode == migrate.STANDALONE:
-            return found
+            return found + _outputs(waiting_outputs(connection), now)
         if mode == migrate.MIRRORED:
             # of copies neither rights nor columns are PanDA's
             found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now)
@@ -103,6 +107,23 @@ def examine(
         found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now)
         found += _plugin(plugin_calls.since(connection, now - timedelta(hours=24)))
     return found
+
+
+def _outputs(datasets: list[OutputDataset], now: datetime) -> list[Finding]:
+    """How long outputs of jobs have waited for Rucio, and how many it does not have."""
+    oldest = min((one.oldest_queued for one in datasets if one.oldest_queued is not None), default=None)
+    lines = []
+    if oldest is not None:
+        age = now - oldest
+        late: Level = "problem" if age > OUTPUTS_LATE else "ok"
+        files = sum(one.queued for one in datasets)
+        why = next((f": {one.reason}" for one in datasets if one.reason and one.queued), "")
+        what = f"{files} files wait to be registered in Rucio, the oldest for {age.total_seconds() / 60:.0f} min{why}"
+        lines.append(Finding("outputs", late, what, OUTPUTS_REMEDY if late == "problem" else ""))
+    refused = sum(one.refused for one in datasets)
+    if refused:
+        lines.append(Finding("outputs", "problem", f"{refused} files are not in Rucio", OUTPUTS_REMEDY))
+    return lines
 
 
 def _clock(difference_s: float) -> list[Finding]:

@@ -96,6 +96,9 @@ AlarmCode = Literal[
     "task_starving",
     "task_flapping",
     "queue_failing",
+    "outputs_waiting",
+    "output_refused",
+    "output_dataset_open",
     "config_bad_row",
 ]
 
