@@ -23,8 +23,7 @@ from broker.service.statements.job_outcomes import EndedJobs, ended_jobs
 from broker.store.query_context import Answer, Asking
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import CHANGES_KEPT, Change, outcome_changes
-from broker.tasks.answers.outputs import waiting_outputs
-from broker.tasks.statements.output_reads import OutputDataset
+from broker.tasks.answers.outputs import OutputDataset, waiting_outputs
 from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 

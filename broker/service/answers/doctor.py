@@ -13,8 +13,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.privileges import TUNING, WRITERS
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate, rights
-from broker.tasks.answers.outputs import waiting_outputs
-from broker.tasks.statements.output_reads import OutputDataset
+from broker.tasks.answers.outputs import OutputDataset, waiting_outputs
 
 Level = Literal["ok", "note", "problem"]
 STALE = timedelta(minutes=30)

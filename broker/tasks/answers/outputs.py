@@ -13,6 +13,7 @@ from broker.tasks.statements import output_reads
 from broker.tasks.statements.output_reads import OutputDataset, RefusedFile
 from broker.tasks.statements.rucio_outputs import queue_files
 
+__all__ = ["OutputDataset", "RefusedFile", "leave_out", "retry_refused", "task_outputs", "waiting_outputs"]
 _WHERE = "broker.rucio_files"
 _REMEDY = "see broker outputs list"
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from broker.tasks.model.task import InputFile
+
 #: Source: Rucio, generic schema.
 _NAME = re.compile(r"[/A-Za-z0-9][/A-Za-z0-9.\-_]*")
 _ADLER32, _MD5 = re.compile(r"[0-9a-f]{1,8}"), re.compile(r"[0-9a-f]{32}")
@@ -26,35 +28,23 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class OutputFile:
+class OutputFile(InputFile):
     """A file that a job has written, as its pilot reported it.
 
     Attributes:
         fileid: its row.
         pandaid: the job.
-        scope: of its name.
-        lfn: its name.
         rse: the endpoint that the pilot was told to write to; None: not known.
-        fsize: bytes; None: not reported.
-        checksum: ``ad:`` with adler32, or ``md:`` with MD5, in hexadecimal digits.
-        guid: of the file.
-        nevents: in it.
     """
 
-    fileid: int
-    pandaid: int | None
-    scope: str
-    lfn: str
-    rse: str | None
-    fsize: int | None
-    checksum: str | None
-    guid: str | None
-    nevents: int | None = None
+    fileid: int = 0
+    pandaid: int | None = None
+    rse: str | None = None
 
     @property
     def did(self) -> tuple[str, str]:
         """Its name at Rucio."""
-        return self.scope, self.lfn
+        return self.scope or "", self.lfn
 
 
 def unusable(file: OutputFile) -> Problem | None:
@@ -75,7 +65,7 @@ def unusable(file: OutputFile) -> Problem | None:
 def as_told(file: OutputFile) -> dict[str, Any]:
     """The file as Rucio's client takes it.
 
-    >>> as_told(OutputFile(1, 2, "mc", "a", "R", 5, "ad:cc737eb", None))
+    >>> as_told(OutputFile("a", "mc", 5, checksum="ad:cc737eb"))
     {'scope': 'mc', 'name': 'a', 'bytes': 5, 'adler32': '0cc737eb'}
     """
     said: dict[str, Any] = {"scope": file.scope, "name": file.lfn, "bytes": file.fsize}
@@ -94,7 +84,7 @@ def _checksum(text: str | None) -> dict[str, str] | None:
 def difference(file: OutputFile, found: Mapping[str, Any]) -> Problem | None:
     """In what a file differs from that of its name at Rucio; what one of the two does not say is no difference.
 
-    >>> difference(OutputFile(1, 2, "mc", "a", "R", 5, None, None), {"bytes": 6}).what
+    >>> difference(OutputFile("a", "mc", 5, pandaid=2), {"bytes": 6}).what
     'mc:a has 6 bytes at Rucio, job 2 reported 5'
     """
     told, name = as_told(file), ":".join(file.did)

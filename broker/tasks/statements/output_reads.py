@@ -48,7 +48,8 @@ _LEAVE_OUT = """
 UPDATE broker.rucio_files SET state = 'left_out', reason_code = 'left_out', reason = :reason, done_at = :now
 WHERE jeditaskid = :task AND state = 'refused' AND lfn = ANY(CAST(:files AS text[]))"""
 _DUE = """
-UPDATE broker.rucio_datasets SET next_try_at = least(next_try_at, :now) WHERE jeditaskid = :task AND state <> 'template'"""
+UPDATE broker.rucio_datasets SET next_try_at = least(next_try_at, :now)
+WHERE jeditaskid = :task AND state <> 'template'"""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ WHERE (known.next_try_at <= :now OR :at_once)
                     AND file.site = known.site AND file.state = 'queued'))
 ORDER BY known.next_try_at, known.jeditaskid, known.datasetid, known.site LIMIT :most"""
 _READ_QUEUED = """
-SELECT fileid, pandaid, scope, lfn, rse, fsize, checksum, guid, nevents FROM broker.rucio_files
+SELECT lfn, scope, fsize, nevents, checksum, guid, fileid, pandaid, rse FROM broker.rucio_files
 WHERE jeditaskid = :task AND datasetid = :dataset AND site = :site AND state = 'queued'
 ORDER BY fileid LIMIT :most"""
 _MARK = """

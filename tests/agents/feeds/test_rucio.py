@@ -17,6 +17,7 @@ from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
 from broker.errors import Refused
+from broker.feeds.model.rucio.asking import Known, Questions, ask
 from broker.feeds.model.rucio.space import GB
 from broker.simulation.model.demo.grid_documents import GridSize, endpoint_name, rse_usage
 from broker.store.connection.database import Database
@@ -341,3 +342,11 @@ def test_replicas_by_hand_from_a_file(feeding: Feeding) -> None:
 def test_files_that_are_no_replicas(feeding: Feeding, content: Any) -> None:
     with pytest.raises(FeedAlarm, match="wrong_type"):
         feeding.run(ReplicaImport(ReplicaFileOptions(address=feeding.write("replicas", content)), PROCESS))
+
+
+def test_files_are_asked_for_while_daemons_have_not_counted_a_dataset_that_was_made_with_its_rule() -> None:
+    did = ("mc23", "new")
+    for available, questions in ((0, ["replicas", "deep"]), (1, ["replicas"])):
+        rucio = FakeRucio(replicas={did: [replica("DISK", available)]})
+        ask(rucio, did, Known(), {}, Questions())
+        assert [question for question, _ in rucio.asked if question in ("replicas", "deep")] == questions

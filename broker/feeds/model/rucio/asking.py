@@ -93,9 +93,15 @@ def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], question
 
 
 def _replicas(rucio: Rucio, did: Did) -> tuple[list[Mapping[str, Any]], bool]:
-    """The replicas as daemons have noted them, else as the files say; and whether it was the files."""
+    """The replicas as daemons have noted them, else as the files say; and whether it was the files.
+
+    Of a dataset that was made with its rule, daemons have noted nothing but its places until they have counted.
+    """
     noted = rucio.dataset_replicas(did, deep=False)
-    return (noted, False) if noted else (rucio.dataset_replicas(did, deep=True), True)
+    if any(row.get("available_length") for row in noted):
+        return noted, False
+    counted = rucio.dataset_replicas(did, deep=True)
+    return (counted, True) if counted else (noted, False)
 
 
 def digest_of(rows: list[Mapping[str, Any]]) -> str:

@@ -127,11 +127,11 @@ class RucioWritingClient:
     def add_to_container(self, container: Did, did: Did) -> None:
         """See :class:`RucioWriter`."""
         held = [{"scope": did[0], "name": did[1]}]
-        for tell in (
+        for said in (
             lambda client: client.add_container(*container),
             lambda client: client.attach_dids(*container, held),
         ):
-            self._tell_once(tell)
+            self._tell_once(said)
 
     def add_files(self, did: Did, rse: str, files: Sequence[Mapping[str, Any]]) -> None:
         """See :class:`RucioWriter`."""
