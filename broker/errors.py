@@ -11,6 +11,7 @@ WRONG_USAGE = 2
 REFUSED = 3
 NOT_FOUND = 4
 NOT_PLACED = 5
+GATE_CLOSED = 6
 
 EXIT_STATUSES: dict[int, tuple[str, str]] = {
     DONE: ("done", "done; a reader that closed the pipe early is no failure"),
@@ -19,6 +20,10 @@ EXIT_STATUSES: dict[int, tuple[str, str]] = {
     REFUSED: ("refused", "refused: understood and not done, as for stale data, another leader or a value out of range"),
     NOT_FOUND: ("not_found", "not found: a task, job, queue, decision, key, snapshot, pool ..., or no database at all"),
     NOT_PLACED: ("not_placed", "evaluated but not placed: no queue or nucleus was found for all of the work"),
+    GATE_CLOSED: (
+        "gate_closed",
+        "compared, and the gate stays closed: a criterion of `broker shadow --gate` does not hold",
+    ),
 }
 """Each exit status with its name in JSON and its meaning; the only ones that commands end with."""
 

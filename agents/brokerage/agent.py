@@ -132,7 +132,15 @@ class BrokerageAgent(Agent[BrokerageOptions]):
             tally.notes += self._tables.warnings(work)
         if context.writes and not any(map(self._tables.tasks_of, works.values())):
             store_grid_when_idle(context, self.name, grid, __version__)
-        return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
+        return CycleReport(
+            tally.counts,
+            tally.timings,
+            tuple(tally.notes),
+            grid.snapshot.id,
+            published.version,
+            self.process.profile,
+            not writes_rows,
+        )
 
     def _cycle_over(self, grid: GridReading, work: Any, context: CycleContext, tuning: Tuning) -> Cycle[Any]:
         independent = context.request.independent

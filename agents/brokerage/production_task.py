@@ -25,10 +25,13 @@ class ProductionTaskOptions(BrokerageOptions):
     Attributes:
         tasks_of_a_cycle: tasks of a VO read in one cycle; the others wait for the next one.
         tasks_of_a_batch: tasks written in one transaction.
+        only_record: decide about every task that waits for a nucleus and write nothing but the decisions, for shadow
+            mode beside JEDI's task broker.
     """
 
     tasks_of_a_cycle: int = Field(default=10_000, ge=1)
     tasks_of_a_batch: int = Field(default=500, ge=1)
+    only_record: bool = False
 
     @property
     def pieces_of_a_batch(self) -> int:
@@ -56,11 +59,16 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
             labels_excluded=excluded,
             task_ids=reading.context.request.task_ids,
             most=self.options.tasks_of_a_cycle,
-            due_only=not self.each_cycle,
+            # JEDI takes the tasks that are due: what is only recorded is to be decided before
+            due_only=not self.each_cycle and not self.options.only_record,
         )
         work = load_task_work(reading.connection, reading.catalogue, selection)
         reading.context.check()
         return work
+
+    def writes_rows(self, makes_jobs: bool) -> bool:
+        """Whether nuclei are written, or the decisions are only recorded; who makes the jobs does not matter."""
+        return not self.options.only_record
 
     def tasks_of(self, work: TaskWork) -> Sequence[int]:
         """The tasks of the work whose nucleus is written."""

@@ -60,6 +60,8 @@ class CycleReport:
         notes: typed remarks for operators.
         snapshot: id of the snapshot it decided on.
         tuning: version of the gdpconfig values it used.
+        profile: name of the profile by which a brokerage decided.
+        only_recorded: whether a brokerage wrote nothing but its decisions; None of other agents.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -67,6 +69,8 @@ class CycleReport:
     notes: tuple[str, ...] = ()
     snapshot: str | None = None
     tuning: int | None = None
+    profile: str | None = None
+    only_recorded: bool | None = None
 
 
 @dataclass(frozen=True)

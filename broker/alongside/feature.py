@@ -15,4 +15,6 @@ FEATURE = Feature(
             place=210,
         ),
     ),
+    routes=("broker.alongside.routes.shadow",),
+    pages=("broker.alongside.pages.shadow",),
 )

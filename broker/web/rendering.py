@@ -38,6 +38,7 @@ MENU = (
     ("/rules", "Rules"),
     ("/tuning", "Tuning"),
     ("/simulations", "Simulations"),
+    ("/shadow", "Beside PanDA"),
     ("/service", "Service"),
     ("/glossary", "Glossary"),
 )

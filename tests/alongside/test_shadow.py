@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import sqlalchemy as sa
+
 from broker.alongside.answers.shadow import shadow
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision
@@ -40,6 +42,12 @@ JEDI = """
 """
 
 
+#: Of the service: it wrote decisions and nothing else.
+CYCLE = """
+    INSERT INTO broker.agent_runs (id, agent, started_at, profile, only_recorded) VALUES
+        (1, 'production_job', '2026-08-01 11:00+00', 'panda', true)"""
+
+
 def _record(task: int, brokerage: str, dataset: int | None, ramcount: float | None, *names: str) -> DecisionRecord:
     chosen = tuple(Candidate(name, 1.0, {}) for name in names)
     rejected = {"C": "status"}
@@ -57,8 +65,9 @@ def test_jobs_waits_and_nuclei_of_pandas(panda: Database, least: Callable[..., D
         _record(1, "production_job", 10, 4000.0, "C"),
         _record(2, "analysis_job", 20, None, "A"),
     ]
-    origin = Origin(None, NOW - timedelta(hours=1), None, 1, 0, "")
+    origin = Origin(1, NOW - timedelta(hours=1), None, 1, 0, "0.9")
     with database.begin() as connection:
+        connection.execute(sa.text(CYCLE))
         decision_writing.save(Database.raw(connection), origin, records)
     with database.read_snapshot() as connection:
         found = shadow(Asking(connection, database.names, NOW), NOW - timedelta(hours=2), timedelta(hours=2))
@@ -70,3 +79,16 @@ def test_jobs_waits_and_nuclei_of_pandas(panda: Database, least: Callable[..., D
         ("ours_only", "not_said", 0, ()),
     }
     assert found.uncompared == ()
+    deciders = [(one.brokerage, one.profile, one.engine, one.tuning, one.jobs, one.waits) for one in found.decided_by]
+    assert deciders == [
+        ("analysis_job", "panda", "0.9", 1, 0, 2),
+        ("production_job", "panda", "0.9", 1, 2, 0),
+        ("production_task", "panda", "0.9", 1, 1, 0),
+    ]
+    assert found.notes == () and found.placed_by_ours == ()
+    labels = [(one.brokerage, one.label, one.jobs) for one in found.labels]
+    assert sorted(labels) == [
+        ("analysis_job", "user", 0),
+        ("production_job", "managed", 2),
+        ("production_task", "managed", 1),
+    ]

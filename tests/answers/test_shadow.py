@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker.alongside.answers.shadow import Decided, add_placements, add_waits, criterion, expected, refusal, shadow
-from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.answers.shadow import Compared, add_placements, add_waits, shadow
+from broker.alongside.answers.shadow_decisions import Decided, chances, criterion, refusal
+from broker.alongside.answers.shadow_own import Own
 from broker.alongside.answers.shadow_tally import Tally
+from broker.alongside.model.agreement import CONFIDENCE
 from broker.alongside.statements.panda_placements import Placement, Wait
 from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
 from broker.domain.decisions import Candidate, Decision, Outcome
@@ -21,6 +23,7 @@ from tests.cli.commands import Command, runner
 AT = datetime(2026, 8, 1, 12, 30, tzinfo=UTC)
 TASK, DATASET = 7, 70
 AGE = timedelta(hours=2)
+NOBODY = Own({}, {})
 
 
 def decision(outcome: Outcome = "brokered", **changed: Any) -> Decision:
@@ -43,17 +46,34 @@ def stored(made: Decision, at: datetime = AT, seen: datetime | None = None) -> S
 
 
 def placed(queue: str, jobs: int = 4, at: datetime = AT, dataset: int | None = DATASET, **changed: Any) -> Placement:
-    given = {"brokerage": "production_job", "jeditaskid": TASK, "share": "MC"}
+    given = {"brokerage": "production_job", "jeditaskid": TASK, "share": "MC", "label": "managed", "first_at": at}
     return Placement(
         **{**given, "datasetid": dataset, "ramcount": 0.0, "queue": queue, "at": at, "jobs": jobs, **changed}
     )
 
 
-def counted(placements: list[Placement], decisions: list[StoredDecision], waits: list[Wait] | None = None) -> Shadow:
-    tally, decided = Tally(), Decided(decisions, AGE)
-    add_placements(tally, placements, decided)
-    add_waits(tally, waits or [], decided)
-    return tally.answer(AT - AGE, AT, AGE)
+class Counted:
+    """The lines of what was counted."""
+
+    def __init__(self, compared: Compared) -> None:
+        tally: Tally = compared.whole
+        self.brokerages, self.rules, self.queues = tally.brokerages(CONFIDENCE), tally.disagreements(), tally.queues()
+        self.shares, self.hours = tally.shares(CONFIDENCE), tally.hours(CONFIDENCE)
+        self.uncompared, self.own, self.deciders = tally.left_out(), tally.own(), compared.deciders
+        self.share_consequences, self.by_chance = tally.share_consequences(), tally.by_chance()
+        self.compared = compared
+
+
+def counted(
+    placements: list[Placement],
+    decisions: list[StoredDecision],
+    waits: list[Wait] | None = None,
+    own: Own = NOBODY,
+) -> Counted:
+    compared, decided = Compared(), Decided(decisions, AGE)
+    add_placements(compared, placements, decided, own)
+    add_waits(compared, waits or [], decided, own)
+    return Counted(compared)
 
 
 @pytest.mark.parametrize(
@@ -76,11 +96,11 @@ def test_the_rule_that_made_a_difference(made: Decision, queue: str, code: str |
 
 
 def test_jobs_are_expected_by_weight_and_first_at_queues_that_have_none() -> None:
-    assert expected(decision(), 8) == {"A": 6.0, "B": 2.0}
-    assert expected(decision("pending"), 8) == {}
+    assert chances(decision()) == {"A": 0.75, "B": 0.25}
+    assert chances(decision("pending")) == {}
     new = (Candidate("A", 5.0, {}), Candidate("N", 0.0, {}, bootstrap=True), Candidate("M", 0.0, {}, bootstrap=True))
-    assert expected(decision(candidates=new), 8) == {"N": 4.0, "M": 4.0}
-    assert expected(decision(candidates=(Candidate("A", 0.0, {}),)), 8) == {"A": 8.0}
+    assert chances(decision(candidates=new)) == {"N": 0.5, "M": 0.5}
+    assert chances(decision(candidates=(Candidate("A", 0.0, {}),))) == {"A": 1.0}
 
 
 def test_a_chunk_agrees_when_all_of_its_jobs_do() -> None:
@@ -133,7 +153,7 @@ def test_a_chunk_is_known_by_dataset_where_the_memory_of_a_file_has_changed() ->
 
 
 def test_waits_are_compared_with_all_chunks_of_the_task() -> None:
-    wait = Wait("production_job", TASK, "MC", AT, "skip site=A criteria=-x ... criteria=-lowmemory")
+    wait = Wait("production_job", TASK, "MC", "managed", AT, "skip site=A criteria=-x ... criteria=-lowmemory")
     found = counted([], [stored(decision("pending")), stored(decision(datasetid=71))], [wait])
     assert (found.brokerages[0].waits, found.brokerages[0].agreed_waits) == (1, 0)
     assert [(one.side, one.code, one.tasks) for one in found.rules] == [("ours_only", "lowmemory", 1)]
@@ -143,16 +163,15 @@ def test_waits_are_compared_with_all_chunks_of_the_task() -> None:
     assert criterion("brokerage failed for 1 input datasets when trying 1 datasets.") == "not_said"
 
 
-def test_jobs_of_our_own_are_where_our_decisions_want_them(demo: Database, ask: Any) -> None:
-    found = ask(shadow, NOON - timedelta(hours=1), AGE)
-    by_name = {line.brokerage: line for line in found.brokerages}
-    assert set(by_name) == {"production_job", "analysis_job", "production_task"}
-    for line in by_name.values():
-        assert line.agreed_jobs == line.compared_jobs > 0
-        assert line.agreed_chunks == line.chunks
-    assert not [one for one in found.rules if one.side == "panda_only"]
-    only = ask(shadow, NOON - timedelta(hours=1), AGE, "analysis_job")
-    assert [line.brokerage for line in only.brokerages] == ["analysis_job"]
+def test_jobs_and_nuclei_of_our_own_are_not_taken_for_pandas(demo: Database, ask: Any) -> None:
+    found = ask(shadow, NOON - timedelta(minutes=1), AGE)
+    own = {line.brokerage: line for line in found.placed_by_ours}
+    assert set(own) == {"production_job", "analysis_job", "production_task"}
+    assert all(line.by == "agent" and line.jobs > 0 for line in own.values())
+    assert not [one for one in found.brokerages if one.compared_jobs]
+    assert found.consequences == found.by_chance == ()
+    only = ask(shadow, NOON - timedelta(minutes=1), AGE, "analysis_job")
+    assert [line.brokerage for line in only.placed_by_ours] == ["analysis_job"]
 
 
 @pytest.fixture
@@ -164,10 +183,10 @@ def test_the_command_shows_tables_an_object_and_a_picture(broker: Command, tmp_p
     picture = tmp_path / "shadow.svg"
     shown = broker("shadow", "--last", "1h", "--plot", str(picture))
     assert shown.status == 0, shown.err
-    for words in ("jobs at a candidate of ours", "Differences, by the rule", "By share", "By hour", "PanDA's jobs"):
+    for words in ("placed by ours (an agent of ours), left out", "Differences, by the rule", "By share", "By label"):
         assert words in shown.out
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
     document = broker("shadow", "--last", "1h", "--json").document
-    assert {"brokerages", "shares", "hours", "rules", "queues", "uncompared"} < set(document)
+    assert {"brokerages", "shares", "hours", "rules", "queues", "uncompared", "placed_by_ours"} < set(document)
     assert broker("shadow", "--plot", "x.doc").status == 2
     assert broker("shadow", "--brokerage", "nothing").status == 4

@@ -14,6 +14,7 @@ from broker.service.answers.doctor import Finding
 
 #: Agents that end jobs.
 ENDING = frozenset({"timeouts", "fast_rebrokerage", "analysis_rebrokerage"})
+TASK_BROKER = "production_task"
 #: A question of doctor's may take so long, however patient the agents are.
 PATIENCE_S = 15.0
 
@@ -21,6 +22,11 @@ PATIENCE_S = 15.0
 def asking_panda(agents: Mapping[str, AgentSection]) -> set[str]:
     """The agents that, alongside PanDA, end jobs by asking its server."""
     return {name for name in ENDING & agents.keys() if agents[name].options.get("through", "auto") != "sql"}
+
+
+def only_recording(agents: Mapping[str, AgentSection]) -> set[str]:
+    """The agents that could write PanDA's tables, and by their options only record what they decide."""
+    return {name for name in (TASK_BROKER,) if name in agents and agents[name].options.get("only_record", False)}
 
 
 def server_findings(

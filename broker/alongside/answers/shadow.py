@@ -2,168 +2,110 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.answers.shadow_consequences import Data, consequences, data_of
+from broker.alongside.answers.shadow_deciders import Deciders
+from broker.alongside.answers.shadow_decisions import (
+    NO_DATASET,
+    NO_DECISION,
+    TOO_OLD,
+    Decided,
+    chances,
+    criterion,
+    refusal,
+)
+from broker.alongside.answers.shadow_models import Placer, Shadow
+from broker.alongside.answers.shadow_own import TASK_BROKERAGE, Own
 from broker.alongside.answers.shadow_tally import Tally
+from broker.alongside.model.agreement import CONFIDENCE
+from broker.alongside.statements import plugin_calls
+from broker.alongside.statements.own_placements import deciding_cycles, plugin_decisions
 from broker.alongside.statements.panda_placements import (
     Placement,
     Wait,
+    read_input,
     read_nuclei,
     read_placements,
     read_waits,
     tasks_of,
 )
-from broker.domain.decision_records import StoredDecision
-from broker.domain.decisions import Decision
-from broker.domain.rejection_counts import unified_of
+from broker.alongside.statements.queue_records import local_parts, queue_records
 from broker.history.statements.history_reads import decisions_between
 from broker.store.query_context import Asking
 
-#: Reasons for which something is not compared.
-NO_DECISION, TOO_OLD, NO_DATASET = "no_decision", "too_old", "no_dataset"
-#: Codes of disagreements that no rule made.
-NOT_A_CANDIDATE, NOT_SAID = "not_a_candidate", "not_said"
 #: Tasks whose decisions are in memory at once.
 TASKS_AT_ONCE = 500
-_CRITERIA = re.compile(r"criteria=-(\w+)")
-
-Chunk = tuple[int, int | None, float]
-
-
-@dataclass(frozen=True)
-class Found:
-    """The decision in force about a chunk at an instant, or why there is none to compare with."""
-
-    decision: Decision | None
-    reason: str = ""
+#: prodsourcelabel where PanDA has none.
+NO_LABEL = ""
 
 
-class Decided:
-    """Decisions of ours on some tasks, by brokerage and chunk.
+@dataclass
+class Compared:
+    """What was counted, whole and by label; ``deciders``: which profile, version and tuning decided.
 
-    Args:
-        decisions: oldest first.
-        max_age: for so long after the last cycle that came to it a decision is compared.
+    ``plugin_recorded``: decisions of the plug-in that are on record.
     """
 
-    def __init__(self, decisions: Iterable[StoredDecision], max_age: timedelta) -> None:
-        self._max_age = max_age
-        self._of: dict[str, dict[Chunk, list[StoredDecision]]] = defaultdict(lambda: defaultdict(list))
-        self._chunks: dict[tuple[str, int], dict[Chunk, None]] = defaultdict(dict)
-        for one in decisions:
-            decision = one.record.decision
-            chunk = decision.jeditaskid, decision.datasetid, decision.ramcount or 0.0
-            self._of[decision.brokerage][chunk].append(one)
-            self._chunks[decision.brokerage, decision.jeditaskid][chunk] = None
+    whole: Tally = field(default_factory=Tally)
+    by_label: dict[str, Tally] = field(default_factory=dict)
+    deciders: Deciders = field(default_factory=Deciders)
+    plugin_recorded: int = 0
 
-    def at(self, brokerage: str, chunk: Chunk, moment: datetime) -> Found:
-        """The last decision about a chunk that was made by ``moment``.
-
-        A file may have got another memory since: where the task has one chunk of the dataset only, that is meant.
-        """
-        task, dataset, _ = chunk
-        known = self._of[brokerage]
-        if chunk not in known:
-            others = [one for one in self._chunks[brokerage, task] if one[1] == dataset]
-            if len(others) != 1:
-                return Found(None, NO_DECISION)
-            chunk = others[0]
-        made = known[chunk]
-        place = bisect_right(made, moment, key=lambda one: one.origin.decided_at)
-        if not place:
-            return Found(None, NO_DECISION)
-        last = made[place - 1]
-        seen = min(last.last_seen_at or last.origin.decided_at, moment)
-        return Found(None, TOO_OLD) if moment - seen > self._max_age else Found(last.record.decision)
-
-    def of_task(self, brokerage: str, task: int, moment: datetime) -> list[Found]:
-        """What was in force for each chunk of a task."""
-        return [self.at(brokerage, chunk, moment) for chunk in self._chunks[brokerage, task]]
+    def of(self, one: Placement | Wait) -> tuple[Tally, Tally]:
+        """The tallies in which something counts."""
+        return self.whole, self.by_label.setdefault(one.label or NO_LABEL, Tally())
 
 
-def refusal(decision: Decision, queue: str) -> str | None:
-    """The code for which ours would not have placed a chunk at a queue; None where it would have. Pure."""
-    chosen = {one.name for one in decision.candidates}
-    names = chosen | {unified_of(name) for name in chosen}
-    there = queue in names
-    if decision.outcome == "brokered" and there:
-        return None
-    code = None if there else _rejection(decision.rejected, queue)
-    return code or decision.reason or NOT_A_CANDIDATE
-
-
-def _rejection(rejected: Mapping[str, str], queue: str) -> str | None:
-    """The code of a queue; of one whose pseudo-queues were rejected one by one, that of the last of them."""
-    if queue in rejected:
-        return rejected[queue]
-    own = [code for name, code in rejected.items() if unified_of(name) == unified_of(queue)]
-    return own[-1] if own else None
-
-
-def criterion(dialog: str) -> str:
-    """The last criterion that PanDA's dialog names. Pure."""
-    named = _CRITERIA.findall(dialog)
-    return named[-1] if named else NOT_SAID
-
-
-def expected(decision: Decision, jobs: int) -> dict[str, float]:
-    """By unified queue the jobs that ours would have placed there, drawing by weight. Pure.
-
-    Queues that are to get their first jobs share equally, and before all others.
-    """
-    if decision.outcome != "brokered" or not decision.candidates:
-        return {}
-    first = [one for one in decision.candidates if one.bootstrap]
-    total = sum(one.weight for one in decision.candidates)
-    equal = bool(first) or not total > 0
-    some = first or list(decision.candidates)
-    found: dict[str, float] = defaultdict(float)
-    for one in some:
-        found[unified_of(one.name)] += jobs * (1 / len(some) if equal else one.weight / total)
-    return dict(found)
-
-
-def add_placements(tally: Tally, placements: Sequence[Placement], decided: Decided) -> None:
+def add_placements(compared: Compared, placements: Sequence[Placement], decided: Decided, own: Own) -> None:
     """Count what PanDA placed. Pure."""
     for one in placements:
-        chunk = one.jeditaskid, one.datasetid, one.ramcount
-        found = decided.at(one.brokerage, chunk, one.at)
-        tally.placed(one)
-        if found.decision is None:
-            lost = one.datasetid is None and one.brokerage != "production_task"
-            tally.uncompared(one.brokerage, NO_DATASET if lost else found.reason, jobs=one.jobs)
+        tallies, by = compared.of(one), own.placed(one, decided)
+        if by is not None:
+            _count_own(tallies, one, by)
             continue
-        tally.compared(one, refusal(found.decision, one.queue), expected(found.decision, one.jobs))
+        found = decided.at(one.brokerage, one.chunk, one.at)
+        for tally in tallies:
+            tally.placed(one)
+            if found.stored is None:
+                lost = one.datasetid is None and one.brokerage != TASK_BROKERAGE
+                tally.uncompared(one, NO_DATASET if lost else found.reason)
+            else:
+                made = found.stored.record.decision
+                tally.compared(one, refusal(made, one.queue), chances(made))
+        if found.stored is not None:
+            compared.deciders.add(one, found.stored)
 
 
-def add_waits(tally: Tally, waits: Sequence[Wait], decided: Decided) -> None:
+def add_waits(compared: Compared, waits: Sequence[Wait], decided: Decided, own: Own) -> None:
     """Count the times that PanDA let a task wait. Pure."""
     for one in waits:
-        found = decided.of_task(one.brokerage, one.jeditaskid, one.at)
-        usable = [each.decision for each in found if each.decision is not None]
-        if not usable:
-            reason = TOO_OLD if any(each.reason == TOO_OLD for each in found) else NO_DECISION
-            tally.uncompared(one.brokerage, reason, waits=1)
+        tallies = compared.of(one)
+        if own.waited(one):
+            _count_own(tallies, one, "plugin")
             continue
-        ours = any(decision.outcome == "brokered" for decision in usable)
-        tally.waited(one, criterion(one.dialog) if ours else None)
+        found = decided.of_task(one.brokerage, one.jeditaskid, one.at)
+        usable = [each.stored for each in found if each.stored is not None]
+        for tally in tallies:
+            if not usable:
+                old = any(each.reason == TOO_OLD for each in found)
+                tally.uncompared(one, TOO_OLD if old else NO_DECISION)
+                continue
+            ours = any(each.record.decision.outcome == "brokered" for each in usable)
+            tally.waited(one, criterion(one.dialog) if ours else None)
+        if usable:
+            compared.deciders.add(one, usable[-1])
 
 
-def shadow(asking: Asking, since: datetime, max_age: timedelta, brokerage: str | None = None) -> Shadow:
-    """Our decisions beside what JEDI did from ``since`` on, up to the instant of asking.
+def _count_own(tallies: tuple[Tally, Tally], one: Placement | Wait, by: Placer) -> None:
+    for tally in tallies:
+        tally.placed_by_ours(one, by)
 
-    Args:
-        asking: whom.
-        since: start (aware).
-        max_age: for so long after the last cycle that came to it a decision is compared.
-        brokerage: only this one.
-    """
+
+def compare(asking: Asking, since: datetime, max_age: timedelta, brokerage: str | None = None) -> Compared:
+    """Our decisions beside what JEDI did, counted; for the arguments see :func:`shadow`."""
     connection, catalogue, until = asking.connection, asking.catalogue, asking.now
     placements = [
         *read_placements(connection, catalogue, since, until),
@@ -171,16 +113,87 @@ def shadow(asking: Asking, since: datetime, max_age: timedelta, brokerage: str |
     ]
     placements = [one for one in placements if brokerage in (None, one.brokerage)]
     waits = [one for one in read_waits(connection, catalogue, since, until) if brokerage in (None, one.brokerage)]
-    tally = Tally()
+    first = since - max_age - timedelta(days=1)  # decisions that do not change keep their row for a day
+    by_plugin = plugin_decisions(connection, first, until)
+    compared = Compared(plugin_recorded=sum(map(len, by_plugin.values())))
     tasks = tasks_of(placements, waits)
     for start in range(0, len(tasks), TASKS_AT_ONCE):
         some = set(tasks[start : start + TASKS_AT_ONCE])
-        decided = Decided(decisions_between(connection, sorted(some), _earliest(since, max_age), until), max_age)
-        add_placements(tally, [one for one in placements if one.jeditaskid in some], decided)
-        add_waits(tally, [one for one in waits if one.jeditaskid in some], decided)
-    return tally.answer(since, until, max_age)
+        stored = decisions_between(connection, sorted(some), first, until)
+        runs = {one.origin.agent_run for one in stored} - {None}
+        cycles = deciding_cycles(connection, sorted(run for run in runs if run is not None))
+        compared.deciders.know(cycles)
+        decided, own = Decided(stored, max_age), Own(by_plugin, cycles)
+        add_placements(compared, [one for one in placements if one.jeditaskid in some], decided, own)
+        add_waits(compared, [one for one in waits if one.jeditaskid in some], decided, own)
+    return compared
 
 
-def _earliest(since: datetime, max_age: timedelta) -> datetime:
-    """When the oldest decision may have been made: unchanged ones keep their row for a day."""
-    return since - max_age - timedelta(days=1)
+def shadow(
+    asking: Asking,
+    since: datetime,
+    max_age: timedelta,
+    brokerage: str | None = None,
+    confidence: float = CONFIDENCE,
+) -> Shadow:
+    """Our decisions beside what JEDI did from ``since`` on, up to the instant of asking.
+
+    Args:
+        asking: whom.
+        since: start (aware).
+        max_age: for so long after the last cycle that came to it a decision is compared.
+        brokerage: only this one.
+        confidence: of the intervals, between 0 and 1.
+    """
+    return shadow_of(asking, since, max_age, compare(asking, since, max_age, brokerage), confidence)
+
+
+def shadow_of(
+    asking: Asking, since: datetime, max_age: timedelta, compared: Compared, confidence: float = CONFIDENCE
+) -> Shadow:
+    """The answer from what was counted; arguments as for :func:`shadow`."""
+    whole, by_label = compared.whole, sorted(compared.by_label.items())
+    records = queue_records(asking.connection, asking.catalogue, since, asking.now)
+    return Shadow(
+        since=since,
+        until=asking.now,
+        max_age_s=max_age.total_seconds(),
+        confidence=confidence,
+        brokerages=whole.brokerages(confidence),
+        labels=tuple(line for label, one in by_label for line in one.brokerages(confidence, label)),
+        shares=whole.shares(confidence),
+        hours=whole.hours(confidence),
+        rules=whole.disagreements(),
+        queues=whole.queues(),
+        uncompared=whole.left_out(),
+        placed_by_ours=whole.own(),
+        decided_by=compared.deciders.lines(),
+        by_chance=(*whole.by_chance(), *(line for label, one in by_label for line in one.by_chance(label))),
+        consequences=consequences(whole, records, _data(asking, since, whole)),
+        share_consequences=whole.share_consequences(),
+        notes=_notes(asking, since, compared),
+    )
+
+
+def _data(asking: Asking, since: datetime, whole: Tally) -> Data:
+    """Where the input of the compared jobs is."""
+    if not whole.placements:
+        return data_of((), {})
+    read = read_input(asking.connection, asking.catalogue, since, asking.now)
+    names = sorted({one.dataset for one in read if one.dataset})
+    near: Mapping[str, Mapping[str, float]] = local_parts(asking.connection, asking.catalogue, names) if names else {}
+    return data_of(read, near)
+
+
+def _notes(asking: Asking, since: datetime, compared: Compared) -> tuple[str, ...]:
+    """What makes the numbers say less than they seem to."""
+    notes = list(compared.deciders.notes())
+    calls = plugin_calls.since(asking.connection, since)
+    decided = sum(one.calls for one in calls if one.call.outcome == "decided" and one.hour <= asking.now)
+    recorded = compared.plugin_recorded
+    if decided > recorded:
+        notes.append(
+            f"the plug-in decided {decided:,} times and recorded {recorded:,}: what it placed without a record counts "
+            "as PanDA's; set record = true in [gridbroker] of panda_jedi.cfg"
+        )
+    return tuple(notes)

@@ -7,9 +7,20 @@ from typing import Annotated
 
 import typer
 
-from broker.alongside.answers.sentences import NOTHING, SIDES, UNCOMPARED, agreement_sentence
+from broker.alongside.answers.sentences import (
+    CONSEQUENCES,
+    CONSEQUENCES_TITLE,
+    NOTHING,
+    SHARES,
+    SIDES,
+    compared_sentences,
+    consequence_cells,
+    share_cells,
+    window_sentence,
+)
 from broker.alongside.answers.shadow import shadow as shadow_of
 from broker.alongside.answers.shadow_models import AgreementLine, Shadow
+from broker.alongside.commands.gate import NeedsAGate, show_gate
 from broker.alongside.commands.shadow_plot import plot_shadow
 from broker.brokerages.registry import offered
 from broker.cli.context import open_store, settings_of
@@ -20,21 +31,41 @@ from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, m
 from broker.store.query_context import Asking, known_name
 from broker.whatif.model.plot import check_plot
 
+LAST = typer.Option(
+    "--last", metavar="24h", help="What PanDA did in this time.", show_default="24h; of a gate its days"
+)
+MAX_AGE = typer.Option(
+    "--max-age",
+    metavar="2h",
+    help="For so long a decision of ours is compared.",
+    show_default="2h; of a gate its max_age_h",
+)
+GATE = typer.Option(
+    "--gate", metavar="FILE", help="Whether every criterion of the file holds; else the exit status is 6."
+)
+HTML = typer.Option("--html", metavar="FILE", help="One page with the verdict of --gate, to be passed on.")
+
 
 def shadow(
     context: typer.Context,
-    last: Annotated[str, typer.Option("--last", metavar="24h", help="What PanDA did in this time.")] = "24h",
+    last: Annotated[str | None, LAST] = None,
     at: Annotated[str | None, at_option("Where the time of --last ends", without=SCENARIO_IF_LOADED)] = None,
     brokerage: Annotated[str | None, typer.Option("--brokerage", help="Only this brokerage.")] = None,
-    max_age: Annotated[
-        str, typer.Option("--max-age", metavar="2h", help="For so long a decision of ours is compared.")
-    ] = "2h",
+    max_age: Annotated[str | None, MAX_AGE] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Queues that are shown of each brokerage.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="One object on one line.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw it.")] = None,
+    gate: Annotated[Path | None, GATE] = None,
+    html: Annotated[Path | None, HTML] = None,
 ) -> None:
     """How far our decisions agree with what JEDI really did, and which rules made the differences."""
-    span, age = duration(last, "--last"), duration(max_age, "--max-age")
+    if gate is not None:
+        given = {"--last": last, "--max-age": max_age, "--brokerage": brokerage}
+        show_gate(context, gate, at, given, as_json=as_json, html=html, plot=plot)
+        return
+    if html is not None:
+        raise NeedsAGate("--html is the page of a gate", "--html", "name the criteria with --gate FILE")
+    span, age = duration(last or "24h", "--last"), duration(max_age or "2h", "--max-age")
     name = None if brokerage is None else known_name("brokerage", brokerage, offered(), "--brokerage")
     if plot is not None:
         check_plot(plot)
@@ -55,15 +86,16 @@ def show(found: Shadow, limit: int) -> None:
     """Print the answer for people."""
     if not any(line.compared_jobs or line.waits for line in found.brokerages):
         say(NOTHING)
-    for line in found.brokerages:
-        say(agreement_sentence(line))
+    say(window_sentence(found))
+    for sentence in compared_sentences(found):
+        say(sentence)
     _print_rules(found)
     _print_queues(found, limit)
+    print_table(CONSEQUENCES, [consequence_cells(one) for one in found.consequences], title=CONSEQUENCES_TITLE)
+    _print_lines("By label", "label", [(one.label or "", one) for one in found.labels])
     _print_lines("By share", "share", [(one.share or "", one) for one in found.shares])
     _print_lines("By hour (UTC)", "hour", [(f"{one.hour:%Y-%m-%d %H}h", one) for one in found.hours])
-    if found.uncompared:
-        rows = [(one.brokerage, UNCOMPARED[one.reason], one.jobs, one.waits) for one in found.uncompared]
-        print_table(("brokerage", "why", "jobs", "waits"), rows, title="Not compared")
+    print_table(SHARES, [share_cells(one) for one in found.share_consequences], title="What shares get")
 
 
 def _print_rules(found: Shadow) -> None:
@@ -72,13 +104,24 @@ def _print_rules(found: Shadow) -> None:
         Column("difference", give_up=1),
         Column("code"),
         Column("jobs"),
+        Column("waits", give_up=2),
         Column("chunks"),
         Column("tasks", give_up=3),
         Column("queues", give_up=4),
         Column("such as", give_up=5),
     )
     rows = [
-        (one.brokerage, SIDES[one.side], one.code, one.jobs, one.chunks, one.tasks, one.queues[:3], one.such_as)
+        (
+            one.brokerage,
+            SIDES[one.side],
+            one.code,
+            one.jobs,
+            one.waits,
+            one.chunks,
+            one.tasks,
+            one.queues[:3],
+            one.such_as,
+        )
         for one in found.rules
     ]
     print_table(columns, rows, title="Differences, by the rule that made them")
@@ -88,18 +131,25 @@ def _print_queues(found: Shadow, limit: int) -> None:
     for line in found.brokerages:
         own = [one for one in found.queues if one.brokerage == line.brokerage]
         rows = [
-            (one.queue, one.panda_jobs, round(one.our_jobs, 1), one.agreed_jobs, one.main_code or "")
+            (
+                one.queue,
+                one.panda_jobs,
+                round(one.our_jobs, 1),
+                round(one.by_chance, 1),
+                one.agreed_jobs,
+                one.main_code or "",
+            )
             for one in own[:limit]
         ]
         print_table(
-            ("queue", "PanDA's jobs", "ours", "agreed", "refused most for"),
+            ("queue", "PanDA's jobs", "ours", "by chance +-", "agreed", "refused most for"),
             rows,
             title=f"{line.brokerage} by queue ({min(limit, len(own))} of {len(own)})",
         )
 
 
 def _print_lines(title: str, heading: str, lines: list[tuple[str, AgreementLine]]) -> None:
-    columns = ("brokerage", heading, "jobs", "compared", "agree", "chunks", "agree", "same place")
+    columns = ("brokerage", heading, "jobs", "compared", "agree", "at least", "chunks", "agree", "same place")
     rows = [
         (
             one.brokerage,
@@ -107,6 +157,7 @@ def _print_lines(title: str, heading: str, lines: list[tuple[str, AgreementLine]
             one.jobs,
             one.compared_jobs,
             Percent(one.job_agreement),
+            Percent(None if one.job_interval is None else one.job_interval.low),
             one.chunks,
             Percent(one.agreed_chunks / one.chunks if one.chunks else None),
             Percent(one.same_place),

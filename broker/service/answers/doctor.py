@@ -77,7 +77,11 @@ class Finding:
 
 
 def examine(
-    database: Database, enabled: Mapping[str, bool], host_now: datetime, asking: Collection[str] = ()
+    database: Database,
+    enabled: Mapping[str, bool],
+    host_now: datetime,
+    asking: Collection[str] = (),
+    recording: Collection[str] = (),
 ) -> list[Finding]:
     """All findings about a database.
 
@@ -86,6 +90,7 @@ def examine(
         enabled: for each agent whether it runs in this installation.
         host_now: the time on this host (aware), to be compared with the database's.
         asking: agents that alongside PanDA ask its server, and so need no rights on its tables.
+        recording: agents that write nothing but their decisions.
     """
     mode = migrate.check(database)
     with database.read_snapshot() as connection:
@@ -97,13 +102,13 @@ def examine(
             return found + _outputs(waiting_outputs(connection), now)
         if mode == migrate.MIRRORED:
             # of copies neither rights nor columns are PanDA's
-            found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now)
+            found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
             return found + _plugin(plugin_calls.since(connection, now - timedelta(hours=24)))
-        writing = {name: runs and name not in asking for name, runs in enabled.items()}
+        writing = {name: runs and name not in {*asking, *recording} for name, runs in enabled.items()}
         found += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), writing)
         found += _missing(catalogue)
         found += _ages(source_ages.newest_rows(connection, catalogue), now)
-        found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now)
+        found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
         found += _plugin(plugin_calls.since(connection, now - timedelta(hours=24)))
     return found
 
@@ -169,15 +174,17 @@ def _ages(newest: list[source_ages.Newest], now: datetime) -> list[Finding]:
     return lines
 
 
-def _same_work(locks: Mapping[str, datetime], enabled: Mapping[str, bool], now: datetime) -> list[Finding]:
+def _same_work(
+    locks: Mapping[str, datetime], enabled: Mapping[str, bool], now: datetime, recording: Collection[str]
+) -> list[Finding]:
     lines = []
     for agent, (daemon, remedy) in SAME_WORK.items():
         last = locks.get(daemon)
         seen = "" if last is None else f", last at work {(now - last).total_seconds() / 60:.0f} min ago"
         at_work = last is not None and now - last <= DAEMON_AT_WORK
-        writes = agent in WRITERS and enabled.get(agent, False)
+        writes = agent in WRITERS and agent not in recording and enabled.get(agent, False)
         level: Level = "problem" if writes and (at_work or agent == "production_task") else "note"
-        state = "on" if enabled.get(agent, False) else "off"
+        state = ("records only" if agent in recording else "on") if enabled.get(agent, False) else "off"
         lines.append(Finding("same_work", level, f"{agent} ({state}): {daemon} does the same{seen}", remedy))
     return lines
 

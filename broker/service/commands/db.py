@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import typer
 
 from agents.service import configuration, registry
-from broker.alongside.answers.panda_server import asking_panda
+from broker.alongside.answers.panda_server import asking_panda, only_recording
 from broker.cli.context import connect_store, open_store, require_database, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import FAILED
@@ -190,7 +190,8 @@ def _rights(installed: migrate.Installed, database: Database, folder: Path | Non
     if installed.mode != migrate.BESIDE:
         return []
     agents = configuration.load(configuration.config_file("agents.yaml", folder), registry.NAMES).agents
-    writing = [name for name in WRITERS if agents[name].runs(installed.mode) and name not in asking_panda(agents)]
+    idle = asking_panda(agents) | only_recording(agents)
+    writing = [name for name in WRITERS if agents[name].runs(installed.mode) and name not in idle]
     with database.read_snapshot() as connection:
         role = rights.current_role(connection)
         found = rights.read_rights(connection, database.names, (rights.READING, TUNING, *writing))

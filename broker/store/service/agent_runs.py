@@ -54,6 +54,8 @@ class RunRecord:
         error: what went wrong, None when nothing did.
         snapshot: id of the snapshot it decided on.
         tuning: version of the gdpconfig values it used.
+        profile: name of the profile by which a brokerage decided.
+        only_recorded: whether a brokerage wrote nothing but its decisions; None of other agents.
     """
 
     outcome: RunOutcome
@@ -63,6 +65,8 @@ class RunRecord:
     error: str | None = None
     snapshot: str | None = None
     tuning: int | None = None
+    profile: str | None = None
+    only_recorded: bool | None = None
 
     @property
     def error_line(self) -> str:
@@ -107,7 +111,8 @@ _INSERT_RUN = text("""
 _FINISH_RUN = text("""
     UPDATE broker.agent_runs
     SET finished_at = clock_timestamp(), outcome = :outcome, counts = CAST(:counts AS jsonb), error = :error,
-        snapshot = :snapshot, tuning = :tuning, timings = CAST(:timings AS jsonb)
+        snapshot = :snapshot, tuning = :tuning, timings = CAST(:timings AS jsonb), profile = :profile,
+        only_recorded = :only_recorded
     WHERE id = :id""")
 
 _COUNT_BRAKED_IN_A_ROW = text("""
@@ -160,6 +165,8 @@ def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
         "snapshot": record.snapshot,
         "tuning": record.tuning,
         "timings": json.dumps(dict(record.timings)),
+        "profile": record.profile,
+        "only_recorded": record.only_recorded,
     }
     connection.execute(_FINISH_RUN, values)
 

@@ -1,0 +1,224 @@
+"""Whether the work of PanDA's brokers may be handed over: shadow mode and the plug-in's calls held against a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from agents.service.configuration import config_file
+from broker import resources
+from broker.alongside.answers.gate_models import Criterion, Gate, GateLine
+from broker.alongside.answers.shadow import Compared, compare, shadow_of
+from broker.alongside.answers.shadow_models import DecidedBy, DisagreementLine
+from broker.alongside.answers.shadow_tally import Tally
+from broker.alongside.model.gate_file import GateFile, GateFileError, Limits, read_gate
+from broker.alongside.statements import plugin_calls
+from broker.alongside.statements.plugin_calls import CallCount
+from broker.brokerages.registry import offered
+from broker.errors import NotFound
+from broker.fetching.terms import Surroundings
+from broker.service.answers.examination import all_findings
+from broker.store.connection.database import Database
+from broker.store.query_context import Asking
+
+DAY = timedelta(days=1)
+#: What is named of all that is beyond a limit.
+MOST_NAMED = 5
+
+
+def gate_file(path: Path | None, folder: Path | None) -> tuple[GateFile, str]:
+    """The gate of a file, and the file's name.
+
+    Args:
+        path: the file; None for ``gate.yaml`` of the configuration.
+        folder: with configuration files of the operator's own; None for the shipped ones.
+
+    Raises:
+        NotFound: there is no such file.
+        GateFileError: it cannot be used.
+    """
+    named = config_file("gate.yaml", folder) if path is None else path
+    known: Mapping[str, Sequence[str]] = {"brokerage": tuple(offered()), "profile": _profiles(folder)}
+    try:
+        return read_gate(named.read_text(encoding="utf-8"), str(named), known), str(named)
+    except FileNotFoundError as error:
+        raise NotFound("there is no such file", str(named), "config/gate.yaml is an example") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise GateFileError(f"cannot be read: {error}", str(named)) from error
+
+
+def _profiles(folder: Path | None) -> list[str]:
+    places = [resources.path("config/profiles"), *([] if folder is None else [folder / "profiles"])]
+    return sorted({file.stem for place in places if place.is_dir() for file in place.glob("*.yaml")})
+
+
+def doctor_problems(
+    database: Database,
+    folder: Path | None,
+    now: datetime,
+    steady_s: Callable[[], float],
+    pause: Callable[[float], None],
+) -> list[str]:
+    """What ``broker doctor`` calls a problem, one line each; for the arguments see ``all_findings``."""
+    here = Surroundings(steady_s, lambda: 0.5, pause)
+    findings = all_findings(database, folder, now, here)
+    return [f"{one.topic}: {one.what}" for one in findings if one.level == "problem"]
+
+
+def gate(asking: Asking, criteria: GateFile, where: str, problems: Sequence[str]) -> Gate:
+    """Hold the last days, up to the instant of asking, against the criteria.
+
+    Args:
+        asking: whom.
+        criteria: of the file.
+        where: its name.
+        problems: that ``broker doctor`` finds.
+    """
+    since, max_age = asking.now - criteria.days * DAY, timedelta(hours=criteria.max_age_h)
+    compared = compare(asking, since, max_age)
+    calls = plugin_calls.since(asking.connection, since)
+    lines = verdicts(criteria, compared, asking, calls, problems)
+    return Gate(
+        passed=all(one.passed for one in lines),
+        where=where,
+        gate=criteria,
+        lines=lines,
+        shadow=shadow_of(asking, since, max_age, compared, criteria.confidence),
+    )
+
+
+def verdicts(
+    criteria: GateFile, compared: Compared, asking: Asking, calls: Sequence[CallCount], problems: Sequence[str]
+) -> tuple[GateLine, ...]:
+    """Every criterion."""
+    lines: list[GateLine] = []
+    deciders = compared.deciders.lines()
+    for brokerage, own in criteria.brokerages.items():
+        limits = own.limits
+        seen = [name for name, tally in sorted(compared.by_label.items()) if brokerage in tally.all]
+        labels: Iterable[str] = own.labels or seen
+        for label in labels:
+            tally = compared.by_label.get(label, Tally())
+            lines += _of_label(criteria, limits, _Subject(brokerage, label, tally), asking)
+        if not labels:
+            lines.append(_Subject(brokerage, None, Tally()).line("chunks", 0, limits.chunks, False, "nothing compared"))
+        lines += _profile(criteria, brokerage, deciders)
+        lines.append(fall_backs(brokerage, limits, calls))
+    if criteria.doctor == "clean":
+        detail = _named(list(problems)) if problems else "no problem"
+        whole = _Subject(None, None, Tally())
+        lines.append(whole.line("doctor", len(problems), 0, not problems, detail))
+    return tuple(lines)
+
+
+class _Subject:
+    """What a line is about, with what was counted of it."""
+
+    def __init__(self, brokerage: str | None, label: str | None, tally: Tally) -> None:
+        self.brokerage, self.label, self.tally = brokerage, label, tally
+
+    def line(
+        self, criterion: Criterion, value: float | None, limit: float | None, passed: bool, detail: str
+    ) -> GateLine:
+        return GateLine(
+            brokerage=self.brokerage,
+            label=self.label,
+            criterion=criterion,
+            passed=passed,
+            value=value,
+            limit=limit,
+            detail=detail,
+        )
+
+
+def _of_label(criteria: GateFile, limits: Limits, about: _Subject, asking: Asking) -> list[GateLine]:
+    name, tally = about.brokerage or "", about.tally
+    known = {one.brokerage: one for one in tally.brokerages(criteria.confidence)}.get(name)
+    # an hour that began before the first day belongs to it
+    days = {min(int((asking.now - moment) / DAY), criteria.days - 1) for moment in tally.moments(name)}
+    chunks = 0 if known is None else known.chunks
+    low = None if known is None or known.job_interval is None else known.job_interval.low
+    if known is None or low is None:
+        agreed = "no jobs were compared"
+    else:
+        agreed = f"{known.agreed_jobs:,} of {known.compared_jobs:,} jobs of {known.tasks:,} tasks"
+    return [
+        about.line("days", len(days), criteria.days, len(days) >= criteria.days, "days with something compared"),
+        about.line("chunks", chunks, limits.chunks, chunks >= limits.chunks, "chunks and waits compared"),
+        about.line("agreement", low, limits.agreement, low is not None and low >= limits.agreement, agreed),
+        _queues(criteria, limits, about),
+        _rules(criteria, limits, about),
+    ]
+
+
+def _queues(criteria: GateFile, limits: Limits, about: _Subject) -> GateLine:
+    """The queue that gets most beyond chance, up or down."""
+    name = about.brokerage or ""
+    own = [one for one in about.tally.queues() if one.brokerage == name]
+    total = sum(one.panda_jobs for one in own)
+    if not total:
+        return about.line("queue_share", None, limits.queue_share, False, "no jobs were compared")
+    off = {one.queue: max(0.0, abs(one.our_jobs - one.panda_jobs) - one.by_chance) / total for one in own}
+    rest = {queue: part for queue, part in off.items() if not criteria.explains_queue(name, queue)}
+    beyond = {one: part for one, part in rest.items() if part > limits.queue_share}
+    detail = _named_parts(beyond, len(off) - len(rest))
+    return about.line("queue_share", max(rest.values(), default=0.0), limits.queue_share, not beyond, detail)
+
+
+def _rules(criteria: GateFile, limits: Limits, about: _Subject) -> GateLine:
+    """The rule that makes the most differences, of jobs or of waits."""
+    name = about.brokerage or ""
+    counts = about.tally.all.get(name)
+    if counts is None or not counts.compared + counts.waits:
+        return about.line("rule_share", None, limits.rule_share, False, "nothing was compared")
+
+    def part(one: DisagreementLine) -> float:
+        jobs = one.jobs / counts.compared if counts.compared else 0.0
+        waits = one.waits / counts.waits if counts.waits else 0.0
+        return jobs if one.side == "panda_only" else waits
+
+    every = [one for one in about.tally.disagreements() if one.brokerage == name]
+    off = {f"{one.code} ({one.side})": part(one) for one in every if not criteria.explains_rule(name, one.code)}
+    beyond = {code: share for code, share in off.items() if share > limits.rule_share}
+    detail = _named_parts(beyond, len(every) - len(off))
+    return about.line("rule_share", max(off.values(), default=0.0), limits.rule_share, not beyond, detail)
+
+
+def _profile(criteria: GateFile, brokerage: str, deciders: Sequence[DecidedBy]) -> list[GateLine]:
+    """Whether all that was compared was decided by the profile that is to be judged."""
+    if criteria.profile is None:
+        return []
+    own = [one for one in deciders if one.brokerage == brokerage]
+    others = sorted({one.profile or "not on record" for one in own if one.profile != criteria.profile})
+    detail = f"decided by {', '.join(others)}" if others else f"decided by {criteria.profile}"
+    passed = bool(own) and not others
+    about = _Subject(brokerage, None, Tally())
+    return [about.line("profile", None, None, passed, detail if own else "nothing was compared")]
+
+
+def fall_backs(brokerage: str, limits: Limits, calls: Sequence[CallCount]) -> GateLine:
+    """The part of the plug-in's calls that it did not decide."""
+    own = [one for one in calls if one.call.brokerage == brokerage]
+    total, about = sum(one.calls for one in own), _Subject(brokerage, None, Tally())
+    if not total:
+        return about.line("fall_backs", None, limits.fall_backs, True, "the plug-in was not called")
+    lost: dict[str, float] = {}
+    for one in own:
+        if one.call.outcome != "decided":
+            reason = f"{one.call.outcome}: {one.call.reason}"
+            lost[reason] = lost.get(reason, 0.0) + one.calls / total
+    share = sum(lost.values())
+    return about.line("fall_backs", share, limits.fall_backs, share <= limits.fall_backs, _named_parts(lost, 0))
+
+
+def _named_parts(parts: dict[str, float], explained: int) -> str:
+    most = sorted(parts.items(), key=lambda one: (-one[1], one[0]))
+    words = [_named([f"{name} {100 * part:.1f} %" for name, part in most])] if most else []
+    words += [f"{explained} explained"] if explained else []
+    return "; ".join(words)
+
+
+def _named(words: Sequence[str]) -> str:
+    rest = f", and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + rest

@@ -1,0 +1,202 @@
+"""The gate: what has to hold before work is handed over from PanDA's brokers; ``gate.yaml`` as typed values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from broker.errors import WRONG_USAGE, BrokerError, nearest
+from broker.wrong_values import value_is_wrong
+from broker.yaml_text import read_yaml
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+LONGEST_DAYS = 90
+
+
+class GateFileError(BrokerError):
+    """The file is no gate; it says in which line, and what is wrong with the value there."""
+
+    exit_status = WRONG_USAGE
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Limits(_Section):
+    """``limits``.
+
+    Attributes:
+        chunks: that are compared, at least.
+        agreement: lower end of the interval of agreed jobs, at least.
+        queue_share: of the jobs, by which a queue may get more or fewer than from PanDA, beyond chance.
+        rule_share: of the jobs or waits, for which one rule may be the difference.
+        fall_backs: of the plug-in's calls.
+    """
+
+    chunks: Annotated[int, Field(ge=1)] = 500
+    agreement: Share = 0.95
+    queue_share: Share = 0.05
+    rule_share: Share = 0.02
+    fall_backs: Share = 0.01
+
+
+class GatedBrokerage(_Section):
+    """An entry of ``brokerages``. ``labels``: of the jobs or tasks; none: all that PanDA placed or let wait.
+
+    ``limits``: what is left out is as for all.
+    """
+
+    labels: tuple[str, ...] = ()
+    limits: Limits = Limits()
+
+
+class Explained(_Section):
+    """A difference that is understood: of a ``rule`` or a ``queue``, of all brokerages or of one, and why."""
+
+    rule: str | None = None
+    queue: str | None = None
+    brokerage: str | None = None
+    because: Annotated[str, Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Explained:
+        if (self.rule is None) == (self.queue is None):
+            raise ValueError("names either a rule or a queue")
+        return self
+
+
+class GateFile(_Section):
+    """The whole file."""
+
+    days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 7
+    profile: str | None = None
+    confidence: Annotated[float, Field(ge=0.5, lt=1, allow_inf_nan=False)] = 0.95
+    max_age_h: Annotated[float, Field(gt=0, le=24 * LONGEST_DAYS, allow_inf_nan=False)] = 2.0
+    doctor: Literal["clean", "ignored"] = "clean"
+    limits: Limits = Limits()
+    brokerages: Annotated[dict[str, GatedBrokerage], Field(min_length=1)]
+    explained: tuple[Explained, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_limits_of_all(cls, given: Any) -> Any:
+        """Limits that an entry of ``brokerages`` leaves out are those of the file."""
+        match given:
+            case {"brokerages": dict() as entries}:
+                common = _good_limits(given.get("limits"))
+                return {**given, "brokerages": {name: _completed(one, common) for name, one in entries.items()}}
+            case _:
+                return given
+
+    def explains_rule(self, brokerage: str, code: str) -> bool:
+        """Whether the difference that a rule makes is understood."""
+        return any(one.rule == code and one.brokerage in (None, brokerage) for one in self.explained)
+
+    def explains_queue(self, brokerage: str, queue: str) -> bool:
+        """Whether it is understood what a queue gets."""
+        return any(one.queue == queue and one.brokerage in (None, brokerage) for one in self.explained)
+
+
+def _good_limits(given: Any) -> dict[str, Any]:
+    """The limits of the file; none where they are wrong, which is said of them and not of each brokerage."""
+    try:
+        return Limits.model_validate({} if given is None else given).model_dump()
+    except ValidationError:
+        return {}
+
+
+def _completed(entry: Any, common: dict[str, Any]) -> Any:
+    match entry:
+        case {"limits": dict() as own}:
+            return {**entry, "limits": {**common, **own}}
+        case dict() if "limits" not in entry:
+            return {**entry, "limits": common}
+        case _:
+            return entry
+
+
+def read_gate(text: str, where: str, known: Mapping[str, Sequence[str]]) -> GateFile:
+    """The gate of a text.
+
+    Args:
+        text: YAML.
+        where: name of the file.
+        known: names that there are: of each ``brokerage`` and ``profile``.
+
+    Raises:
+        GateFileError: it cannot be used; of all faults each has its line, field, value, and the nearest name.
+    """
+    try:
+        content, root = read_yaml(text), yaml.compose(text, yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f", line {mark.line + 1}"
+        raise GateFileError(f"no YAML: {getattr(error, 'problem', None) or error}", f"{where}{line}") from error
+    try:
+        found = GateFile.model_validate({} if content is None else content)
+    except ValidationError as error:
+        faults = [_fault(one, root) for one in error.errors()]
+        raise GateFileError("; ".join(faults), where, "config/gate.yaml is an example of each field") from error
+    faults = _unknown_names(found, root, known)
+    if faults:
+        raise GateFileError("; ".join(faults), where)
+    return found
+
+
+def _fault(one: ErrorDetails, root: Any) -> str:
+    path = [part for part in one["loc"] if not str(part).startswith("function-")]
+    words = f"line {_line(root, path)}, {'.'.join(map(str, path)) or 'the whole file'}: {value_is_wrong(one)}"
+    if one["type"] != "extra_forbidden":
+        return words
+    close = nearest(str(path[-1]), _fields(path[:-1]))
+    return words + (f"; did you mean {' or '.join(close)}?" if close else "")
+
+
+def _fields(path: Sequence[object]) -> list[str]:
+    """The fields that there are at a place of the file."""
+    at: type[_Section] = GateFile
+    if path and path[0] == "brokerages":
+        at = Limits if "limits" in path else GatedBrokerage
+    elif path:
+        at = Limits if path[0] == "limits" else Explained
+    return list(at.model_fields)
+
+
+def _unknown_names(found: GateFile, root: Any, known: Mapping[str, Sequence[str]]) -> list[str]:
+    named: list[tuple[str, str, list[object]]] = [("brokerage", one, ["brokerages", one]) for one in found.brokerages]
+    named += [
+        ("brokerage", one.brokerage, ["explained", at, "brokerage"])
+        for at, one in enumerate(found.explained)
+        if one.brokerage is not None
+    ]
+    if found.profile is not None:
+        named.append(("profile", found.profile, ["profile"]))
+    faults = []
+    for kind, name, path in named:
+        if name not in known[kind]:
+            close = nearest(name, known[kind])
+            hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known[kind])}"
+            faults.append(f"line {_line(root, path)}, {'.'.join(map(str, path))}: there is no {kind} {name!r}; {hint}")
+    return faults
+
+
+def _line(root: Any, path: Sequence[object]) -> int:
+    """The line of a place; where it is missing, of the nearest that is there."""
+    node, line = root, 1 if root is None else root.start_mark.line + 1
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return int(line)

@@ -1,0 +1,57 @@
+"""The page of shadow mode: the verdict of the gate, and what it rests on."""
+
+from __future__ import annotations
+
+from fastapi import Response
+from starlette.requests import Request
+
+from broker.access.policies import DECIDE
+from broker.alongside.answers.gate_models import Gate
+from broker.alongside.answers.sentences import (
+    CONSEQUENCES,
+    SHARES,
+    SIDES,
+    compared_sentences,
+    consequence_cells,
+    gate_cells,
+    share_cells,
+    verdict_sentence,
+    window_sentence,
+)
+from broker.alongside.routes.shadow import judged
+from broker.api.deciding import decided
+from broker.api.guarded_route import allow
+from broker.api.state import State
+from broker.web.page_route import page_router
+from broker.web.rendering import show
+
+router = page_router(tag="alongside")
+MOST_ROWS = 50
+
+
+@router.get("/shadow")
+@allow(DECIDE)
+async def shadow_page(request: Request, api: State) -> Response:
+    """Whether the work of PanDA's brokers may be handed over."""
+    return await decided(request, api, lambda proceed: _shown(request, judged(api)))
+
+
+def _shown(request: Request, found: Gate) -> Response:
+    shadow = found.shadow
+    tables = [
+        ("What either side's places mean", CONSEQUENCES, [consequence_cells(one) for one in shadow.consequences]),
+        ("What shares get", SHARES, [share_cells(one) for one in shadow.share_consequences]),
+    ]
+    return show(
+        request,
+        "shadow",
+        found,
+        title="Beside PanDA",
+        verdict=verdict_sentence(found),
+        criteria=[gate_cells(one) for one in found.lines],
+        sentences=[window_sentence(shadow), *compared_sentences(shadow)],
+        sides=SIDES,
+        tables=[(caption, headings, rows) for caption, headings, rows in tables if rows],
+        rules=shadow.rules[:MOST_ROWS],
+        queues=shadow.queues[:MOST_ROWS],
+    )

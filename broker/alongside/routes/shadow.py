@@ -1,0 +1,73 @@
+"""Shadow mode and its gate: our decisions beside what JEDI did."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import Query, Response
+from starlette.requests import Request
+
+from broker.access.policies import DECIDE
+from broker.alongside.answers.gate import doctor_problems, gate, gate_file
+from broker.alongside.answers.gate_models import Gate
+from broker.alongside.answers.shadow import shadow
+from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.model.gate_file import LONGEST_DAYS
+from broker.api.asking import At, Name, asking
+from broker.api.deciding import decided
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import ApiState, State
+from broker.brokerages.registry import offered
+from broker.store.query_context import Proceed, known_name
+
+router = guarded_router(tag="alongside")
+
+LastHours = Annotated[
+    float, Query(gt=0, le=24 * LONGEST_DAYS, allow_inf_nan=False, description="What PanDA did in so many hours.")
+]
+MaxAge = Annotated[
+    float,
+    Query(gt=0, le=24 * LONGEST_DAYS, allow_inf_nan=False, description="For so many hours a decision is compared."),
+]
+
+
+@router.get("/shadow", response_model=Shadow)
+@allow(DECIDE)
+async def get_shadow(
+    request: Request,
+    api: State,
+    last_h: LastHours = 24.0,
+    max_age_h: MaxAge = 2.0,
+    brokerage: Name | None = None,
+    at: At = None,
+) -> Response:
+    """How far our decisions agree with what JEDI really did, and which rules made the differences."""
+
+    def work(proceed: Proceed) -> Response:
+        name = None if brokerage is None else known_name("brokerage", brokerage, offered(), "brokerage")
+        with asking(api, at) as asked:
+            found = shadow(asked, asked.now - timedelta(hours=last_h), timedelta(hours=max_age_h), name)
+        return answer(request, found)
+
+    return await decided(request, api, work)
+
+
+@router.get("/shadow/gate", response_model=Gate)
+@allow(DECIDE)
+async def get_gate(request: Request, api: State, at: At = None) -> Response:
+    """Whether every criterion of ``gate.yaml`` of the installation holds."""
+    return await decided(request, api, lambda proceed: answer(request, judged(api, at)))
+
+
+def judged(api: ApiState, at: At = None) -> Gate:
+    """The verdict by ``gate.yaml`` of the installation; where the file stands is not told."""
+    criteria, where = gate_file(None, api.folder)
+    clean = criteria.doctor == "clean"
+    now = api.now().astimezone(UTC)
+    problems = doctor_problems(api.database, api.folder, now, api.steady_s, time.sleep) if clean else []
+    with asking(api, at) as asked:
+        return gate(asked, criteria, Path(where).name, problems)

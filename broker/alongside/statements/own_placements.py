@@ -1,0 +1,69 @@
+"""What was placed by ours, and who of ours decided: the plug-in's decisions, and profiles of the agents' cycles.
+
+The plug-in for JEDI decides outside of any cycle: ``agent_run`` of its decisions is NULL, also of those that were seen
+again and have no row of their own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.alongside.statements.panda_placements import Chunk
+from broker.store.decisions.repeat_reads import pattern_of
+
+_READ_DECISIONS = sa.text("""
+    SELECT brokerage, jeditaskid, datasetid, coalesce(ramcount, 0)::float8 AS ramcount, decided_at
+    FROM broker.stored_decisions
+    WHERE agent_run IS NULL AND outcome <> 'skipped' AND decided_at > :since AND decided_at <= :until
+    ORDER BY decided_at""")
+_READ_REPEATS = sa.text("""
+    SELECT decided_at, pattern FROM broker.decision_repeats
+    WHERE agent_run IS NULL AND decided_at > :since AND decided_at <= :until ORDER BY decided_at""")
+_READ_CHUNKS = sa.text("""
+    SELECT id, brokerage, jeditaskid, datasetid, coalesce(ramcount, 0)::float8 AS ramcount
+    FROM broker.stored_decisions WHERE id = ANY(:ids) AND decided_at > :first AND decided_at <= :until""")
+_READ_CYCLES = sa.text("SELECT id, profile, only_recorded FROM broker.agent_runs WHERE id = ANY(:ids)")
+#: A decision that is only seen again keeps its row for a day.
+_LONGEST = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class DecidingCycle:
+    """By which profile a cycle decided, and whether it wrote nothing but decisions; None: not on record."""
+
+    profile: str | None
+    only_recorded: bool | None
+
+
+def plugin_decisions(
+    connection: sa.Connection, since: datetime, until: datetime
+) -> dict[tuple[str, Chunk], list[datetime]]:
+    """When the plug-in decided, after ``since`` up to ``until``, by brokerage and chunk; oldest first."""
+    asked = {"since": since, "until": until}
+    found: dict[tuple[str, Chunk], list[datetime]] = defaultdict(list)
+    for row in connection.execute(_READ_DECISIONS, asked):
+        found[row.brokerage, (row.jeditaskid, row.datasetid, row.ramcount)].append(row.decided_at)
+    again = [(row.decided_at, pattern_of(row.pattern)) for row in connection.execute(_READ_REPEATS, asked)]
+    ids = np.unique(np.concatenate([pattern for _, pattern in again])).tolist() if again else []
+    values = {"ids": ids, "first": since - _LONGEST, "until": until}
+    chunks = {
+        row.id: (row.brokerage, (row.jeditaskid, row.datasetid, row.ramcount))
+        for row in connection.execute(_READ_CHUNKS, values)
+    }
+    for moment, pattern in again:
+        for identifier in pattern.tolist():
+            if identifier in chunks:
+                found[chunks[identifier]].append(moment)
+    return {key: sorted(moments) for key, moments in found.items()}
+
+
+def deciding_cycles(connection: sa.Connection, runs: Sequence[int]) -> dict[int, DecidingCycle]:
+    """What is on record of cycles, by the number of their run."""
+    rows = connection.execute(_READ_CYCLES, {"ids": list(runs)})
+    return {row.id: DecidingCycle(row.profile, row.only_recorded) for row in rows}

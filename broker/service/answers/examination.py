@@ -1,0 +1,50 @@
+"""All that ``broker doctor`` finds: of the database, of PanDA's server, and of the configuration."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from agents.service import registry
+from agents.service.configuration import config_file, load
+from agents.service.process import JobsAreMadeByJedi, ProcessSettings, load_process
+from broker.alongside.answers.mirror_findings import mirror_findings
+from broker.alongside.answers.panda_server import asking_panda, only_recording, server_findings
+from broker.fetching.terms import Surroundings
+from broker.service.answers.doctor import Finding, examine
+from broker.store.connection.database import Database
+from broker.store.schema import migrate
+
+
+def all_findings(database: Database, folder: Path | None, now: datetime, here: Surroundings) -> list[Finding]:
+    """What stands in the way of running on a database.
+
+    Args:
+        database: with a current schema.
+        folder: with configuration files of the operator's own; None for the shipped ones.
+        now: the time on this host (aware).
+        here: clock and pauses of the process.
+
+    Raises:
+        ConfigurationError: a file cannot be used.
+    """
+    configuration = load(config_file("agents.yaml", folder), registry.NAMES)
+    process = load_process(config_file("broker.yaml", folder), folder)
+    mode = migrate.check(database)
+    enabled = {name: section.runs(mode) for name, section in configuration.agents.items()}
+    asking, recording = asking_panda(configuration.agents), only_recording(configuration.agents)
+    findings = examine(database, enabled, now, asking, recording)
+    if mode != migrate.STANDALONE:
+        findings += [*job_generation(process, mode), *server_findings(configuration.agents, enabled, here)]
+    if mode == migrate.MIRRORED:
+        findings += mirror_findings(database, now)
+    return findings
+
+
+def job_generation(process: ProcessSettings, mode: str) -> list[Finding]:
+    """Whether the broker is told to make jobs where JEDI makes them."""
+    try:
+        process.makes_jobs(mode)
+    except JobsAreMadeByJedi as error:
+        return [Finding("job_generation", "problem", error.what, error.remedy)]
+    return [Finding("job_generation", "ok", "JEDI makes the jobs")]

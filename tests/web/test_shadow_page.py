@@ -1,0 +1,58 @@
+"""Shadow mode and its gate as the API and the page give them: the same answer as the command's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from broker.store.connection.database import Database
+from tests.cli.commands import runner
+from tests.web.test_other_pages import without_time
+
+
+def test_the_api_gives_what_the_command_prints(
+    somebody: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = somebody.get("/api/v1/shadow", params={"last_h": 48, "max_age_h": 3})
+    assert found.status_code == 200, found.text
+    printed = runner(capsys, "--db", decided.url)("shadow", "--last", "48h", "--max-age", "3h", "--json").document
+    assert _timeless(found.json()) == _timeless(printed)
+
+
+def _timeless(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in ("since", "until", "now")}
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({"last_h": 0}, 422),
+        ({"last_h": 24 * 90}, 200),
+        ({"last_h": 24 * 90 + 1}, 422),
+        ({"max_age_h": "nan"}, 422),
+        ({"brokerage": "nothing"}, 404),
+        ({"brokerage": "production_job"}, 200),
+    ],
+)
+def test_parameters_are_checked(somebody: httpx.Client, given: dict[str, Any], status: int) -> None:
+    assert somebody.get("/api/v1/shadow", params=given).status_code == status
+
+
+def test_the_page_is_the_gate(somebody: httpx.Client) -> None:
+    page = somebody.get("/shadow")
+    assert page.status_code == 200, page.text
+    for words in ("the gate stays closed", "Criteria of gate.yaml", "agreement, lower bound", "What was compared"):
+        assert words in page.text, words
+    assert page.text.count("<h1>") == 1 and page.text.count("<table") == page.text.count("<caption>")
+    first = somebody.get("/shadow", headers={"Accept": "application/json"}).json()
+    second = somebody.get("/api/v1/shadow/gate").json()
+    first["shadow"], second["shadow"] = _timeless(first["shadow"]), _timeless(second["shadow"])
+    assert without_time(first) == without_time(second)
+    assert first["passed"] is False and first["gate"]["limits"]["agreement"] == 0.95
+
+
+def test_nobody_compares_unnamed(stranger: httpx.Client) -> None:
+    for address in ("/api/v1/shadow", "/api/v1/shadow/gate", "/shadow"):
+        assert stranger.get(address).status_code in (401, 403), address
