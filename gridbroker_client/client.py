@@ -61,6 +61,10 @@ class BrokerClient(BrokerConnection):
         """List the events of a task in order of time, as ``broker history``."""
         return self.get(f"tasks/{jeditaskid}/history")
 
+    def jobs(self, **filters: Any) -> Document:
+        """List jobs, as ``broker jobs``; filters: task, queue, state, error, after, limit."""
+        return self.get("jobs", **filters)
+
     def reasons(self, *, brokerage: str | None = None, window_s: float = 3600.0) -> Document:
         """Count the reasons of rejections, as ``broker reasons``."""
         return self.get("reasons", brokerage=brokerage, window=window_s)

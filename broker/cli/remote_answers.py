@@ -21,8 +21,10 @@ from broker.grid.commands.nucleus import show_nuclei, show_nucleus
 from broker.grid.commands.queues import show_queue_answer, show_queues
 from broker.grid.commands.shares import show_shares
 from broker.history.answers.history import History
+from broker.history.answers.job_models import JobAnswer, JobList
 from broker.history.answers.list_models import Reasons, TaskList, UserAnswer
 from broker.history.commands.history import show_history
+from broker.history.commands.jobs import show_job, show_jobs
 from broker.history.commands.reasons import show_reasons
 from broker.history.commands.tasks import show_task_list
 from broker.history.commands.user import show_user
@@ -97,6 +99,11 @@ def _tasks(client: BrokerClient, given: Arguments) -> Document:
     return client.tasks(**filters, since=since, limit=min(given["limit"], MOST_LINES))
 
 
+def _jobs(client: BrokerClient, given: Arguments) -> Document:
+    filters = {name: given.get(name) for name in ("task", "queue", "state", "error", "after")}
+    return client.jobs(**filters, limit=min(given["limit"], MOST_LINES))
+
+
 def _reasons(client: BrokerClient, given: Arguments) -> Document:
     if given.get("rules"):
         raise NotRemote("the counts by rule are read on the broker's own machine", "--rules", "leave it out")
@@ -140,6 +147,8 @@ ANSWERS: Mapping[str, RemoteAnswer] = {
     "explain": RemoteAnswer(_explain, TaskDecision, show_explained),
     "why-not": RemoteAnswer(lambda c, a: c.why_not(a["task"], a["queue"]), WhyNot, show_why_not, "answers"),
     "history": RemoteAnswer(lambda c, a: c.history(a["task"]), History, show_history, "events"),
+    "jobs": RemoteAnswer(_jobs, JobList, show_jobs, "jobs"),
+    "job": RemoteAnswer(lambda c, a: c.job(a["pandaid"]), JobAnswer, show_job),
     "queues": RemoteAnswer(_queues, Queues, show_queues, "queues"),
     "queue show": RemoteAnswer(lambda c, a: c.queue(a["queue"], evaluate=c.has_token), QueueAnswer, show_queue_answer),
     "nucleus": RemoteAnswer(_nucleus, Nuclei | NucleusAnswer, _show_nuclei),

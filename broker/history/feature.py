@@ -39,6 +39,15 @@ FEATURE = Feature(
         Command(
             "story", "broker.history.commands.history:history", "The same as history.", place=200, watched=("story",)
         ),
+        Command(
+            "jobs",
+            "broker.history.commands.jobs:jobs",
+            "Jobs: states, queues, and why they failed.",
+            place=120,
+            watched=("jobs",),
+        ),
+        Command("job", "broker.history.commands.jobs:job", "One job: why there, why it failed.", place=125),
     ),
+    routes=("broker.history.routes.jobs",),
     pages=("broker.history.pages.work",),
 )

@@ -28,6 +28,8 @@ READING: dict[str, tuple[str, ...]] = {
     "explain": (str(TASK),),
     "why-not": (str(TASK + 2), "ALPHA_MCORE"),
     "history": (str(TASK),),
+    "jobs": ("--task", str(TASK)),
+    "job": ("1",),
     "queues": (),
     "queue show": ("ALPHA_MCORE",),
     "nucleus": ("ALPHA",),

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from broker.errors import Refused
 from broker.formats.statements.sss_import import NotOurTables
-from broker.pilots.answers.jobs import update
-from broker.pilots.model.job_report import JobReport
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task
@@ -21,98 +16,27 @@ from broker.tasks.model.verbs import NotYours, Target, WrongState, WrongVerb
 from tests.brokerages import small_grid
 from tests.cli.commands import Command, runner
 from tests.pilots.panda.pilot_grid import run_agent
-from tests.tasks.parameters import parameters
+from tests.tasks.running_tasks import (
+    LATER,
+    MUCH_LATER,
+    column,
+    counters,
+    ended,
+    execute,
+    job_states,
+    reported,
+    running,
+    status_of,
+    submitted,
+)
 
 OPERATOR = Actor("op", is_operator=True)
-LATER = small_grid.NOW + timedelta(minutes=1)
-MUCH_LATER = small_grid.NOW + timedelta(minutes=2)
 
 
 @pytest.fixture
 def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     load(database, small_grid.scenario(), replace=True)
     return runner(capsys, "--db", database.url)
-
-
-def submitted(broker: Command, folder: Path, count: int = 4, **given: Any) -> int:
-    about = {"vo": "atlas", "nucleus": "ALPHA", "coreCount": 8, "ramCount": 1000, "ramUnit": "MBPerCore"}
-    asked = parameters(**{**about, "gshare": small_grid.SHARE, "maxAttempt": 1, **given})
-    (folder / "task.json").write_text(json.dumps(asked), encoding="utf-8")
-    made = broker("task", "submit", str(folder / "task.json"), "--count", str(count), "--json")
-    assert made.status == 0, made.err
-    return int(made.document["jeditaskid"])
-
-
-def running(database: Database, broker: Command, folder: Path, count: int = 4, **given: Any) -> int:
-    """A task with jobs: half of them run, the others wait for pilots."""
-    task = submitted(broker, folder, count, **given)
-    for agent in ("production_job", "activation"):
-        record, _ = run_agent(database, agent, LATER)
-        assert record.outcome == "done", record.error
-    jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
-    assert len(jobs) == count
-    execute(
-        database, f"UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE pandaid = ANY('{{{_half(jobs)}}}')"
-    )
-    return task
-
-
-def _half(jobs: list[Any]) -> str:
-    return ",".join(str(job) for job in jobs[: len(jobs) // 2])
-
-
-def ended(database: Database, task: int, *, finished: int) -> None:
-    """All jobs of a task get their final report: so many finished, the others failed."""
-    jobs = column(database, f"SELECT pandaid FROM doma_panda.jobsactive4 WHERE jeditaskid = {task} ORDER BY 1")
-    execute(database, f"UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE jeditaskid = {task}")
-    for number, job in enumerate(jobs):
-        reported(database, job, "finished" if number < finished else "failed")
-    run_agent(database, "completion", MUCH_LATER)
-
-
-def reported(database: Database, job: int, state: str) -> str | None:
-    codes = {"piloterrorcode": 1305, "piloterrordiag": "payload failed"} if state == "failed" else {}
-    report = JobReport(job, state, columns=codes, output_report=_written(database, job) if state == "finished" else "")
-    return update(database, report, lambda _: True).command
-
-
-def _written(database: Database, job: int) -> str:
-    query = f"SELECT lfn FROM doma_panda.filestable4 WHERE pandaid = {job} AND type IN ('output', 'log')"
-    about = {"guid": "00000000-0000-0000-0000-000000000000", "fsize": 5, "adler32": "00000001"}
-    return json.dumps({lfn: about for lfn in column(database, query)})
-
-
-def execute(database: Database, statement: str) -> None:
-    with database.begin() as connection:
-        connection.execute(sa.text(statement))
-
-
-def column(database: Database, query: str) -> list[Any]:
-    with database.read_snapshot() as connection:
-        return list(connection.execute(sa.text(query)).scalars())
-
-
-def status_of(database: Database, task: int) -> str:
-    (found,) = column(database, f"SELECT status FROM doma_panda.jedi_tasks WHERE jeditaskid = {task}")
-    return str(found)
-
-
-def counters(database: Database, task: int) -> tuple[int, ...]:
-    query = sa.text(
-        "SELECT nfiles, nfilesused, nfilesfinished, nfilesfailed, neventsused FROM doma_panda.jedi_datasets "
-        "WHERE jeditaskid = :task AND masterid IS NULL AND type = 'pseudo_input'"
-    )
-    with database.read_snapshot() as connection:
-        return tuple(connection.execute(query, {"task": task}).one())
-
-
-def job_states(database: Database, task: int) -> dict[str, int]:
-    query = """SELECT jobstatus, count(*) FROM (
-        SELECT jobstatus FROM doma_panda.jobsdefined4 WHERE jeditaskid = :task UNION ALL
-        SELECT jobstatus FROM doma_panda.jobsactive4 WHERE jeditaskid = :task UNION ALL
-        SELECT jobstatus FROM doma_panda.jobsarchived4 WHERE jeditaskid = :task) AS job GROUP BY 1"""
-    with database.read_snapshot() as connection:
-        return {row[0]: row[1] for row in connection.execute(sa.text(query), {"task": task})}
 
 
 def act(database: Database, verb: Any, task: int, by: Actor = OPERATOR, **given: Any) -> TaskActedOn:

@@ -8,7 +8,7 @@ from fastapi import Path, Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ, READ_NAMES
-from broker.api.asking import LARGEST_ID, At, Name, asking
+from broker.api.asking import At, Name, asking
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.pages import LONGEST_CURSOR
@@ -33,11 +33,10 @@ from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.grid.answers.queues import queues
 from broker.grid.answers.shares import shares
 from broker.history.answers.filter_values import known_queue_filters
-from broker.history.answers.job import job_answer
 from broker.history.answers.list_models import UserAnswer
 from broker.history.answers.user import user_answer
 from broker.pools.answers.pool import PoolAnswer, pool_answer
-from broker.service.answers.models import JobAnswer, Rules
+from broker.service.answers.models import Rules
 from broker.store.query_context import Proceed
 
 router = guarded_router(tag="grid")
@@ -159,17 +158,6 @@ def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Respo
     """A SubmitPool with the queues that meet it."""
     with asking(api, at) as asked:
         found = pool_answer(asked, pool)
-    return answer(request, found)
-
-
-@router.get("/jobs/{pandaid}", response_model=JobAnswer)
-@allow(READ)
-def get_job(
-    request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)], at: At = None
-) -> Response:
-    """A job: where it is, and what happened to it."""
-    with asking(api, at) as asked:
-        found = job_answer(asked, pandaid)
     return answer(request, found)
 
 

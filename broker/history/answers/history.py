@@ -12,8 +12,9 @@ from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, pins_of_queue
+from broker.history.answers.job import failures_of
 from broker.history.answers.stored_states import main_code
-from broker.history.model import Event, story
+from broker.history.model.story import Event, story
 from broker.history.statements.history_reads import read_record
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
@@ -93,7 +94,7 @@ def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> H
             )
         raise no_decision(jeditaskid, bool(facts), None)
     read = _decisions(asking, events)
-    folded = [_with_rules(event, read) for event in events]
+    folded = [_with_failures(asking, _with_rules(event, read)) for event in events]
     queues = _queues(folded)
     beside = Beside(
         {name: changes_of_queue(asking.connection, name, MOST_CHANGES) for name in queues},
@@ -133,6 +134,14 @@ def _with_rules(event: Event, read: Mapping[int, StoredDecision]) -> Event:
     rejected = {} if earlier is None else earlier.record.decision.rejected
     released = {name: rejected[name] for name in changed["gained"] if name in rejected}
     return {**event, "main_code": code, "taken_by": taken, "released_by": released}
+
+
+def _with_failures(asking: Asking, event: Event) -> Event:
+    """Jobs that failed with how many did by which code."""
+    if event["event"] != "job_action":
+        return event
+    about = {name: value for name, value in event.items() if name != "pandaids"}
+    return {**about, "failures": failures_of(asking, event["pandaids"]) if event["pandaids"] else {}}
 
 
 def _same_chunk(one: StoredDecision, other: StoredDecision) -> bool:

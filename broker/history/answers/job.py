@@ -1,13 +1,112 @@
-"""A job: where it is, and what happened to it."""
+"""Jobs: where they are and why there, why they failed, and what happened to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from broker.history.statements.job_facts import TABLES, read_actions, read_job, read_statuses
-from broker.service.answers.models import JobAnswer, JobStep
+import sqlalchemy as sa
+
+from broker.history.answers.job_models import (
+    FailureAnswer,
+    JobAnswer,
+    JobAttempt,
+    JobFilters,
+    JobLine,
+    JobList,
+    JobPlacement,
+    JobStep,
+)
+from broker.history.model.error_classes import (
+    NO_CODE,
+    SOURCES,
+    ErrorClasses,
+    Failure,
+    WrongErrorClasses,
+    read_error_classes,
+)
+from broker.history.statements.job_facts import (
+    TABLES,
+    JobSelection,
+    read_actions,
+    read_attempts,
+    read_job,
+    read_jobs,
+    read_log_file,
+    read_statuses,
+)
+from broker.resources import path
+from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
 from broker.store.query_context import Asking, NothingFound
+
+ERROR_CLASSES = "error_classes.yaml"
+MOST_ATTEMPTS, MOST_DECISIONS = 50, 20
+_SAME = (
+    "pandaid", "jeditaskid", "jobsubstatus", "attemptnr", "computingsite", "nucleus", "gshare", "currentpriority",
+    "corecount", "minramcount", "resource_type",
+)  # fmt: skip
+_COMPARED = {"queue": "computingsite", "memory_mb": "minramcount", "cores": "corecount"}
+# jobs are made in the transaction that writes their decision, and bear its time
+_READ_BROKERED = sa.text(f"""
+    SELECT {COLUMNS.replace("work,", "NULL::bytea AS work,")} FROM {TABLE}
+    WHERE jeditaskid = :task AND decided_at <= :created + interval '1 second' AND outcome = 'brokered'
+    ORDER BY decided_at DESC, id DESC LIMIT :most""")  # noqa: S608 - constants
+
+
+def error_classes(config: Path | None) -> ErrorClasses:
+    """The classes of error codes: of the operator's folder where it has the file, else as shipped.
+
+    Raises:
+        WrongErrorClasses: the file cannot be read, or used.
+    """
+    own = None if config is None else config / ERROR_CLASSES
+    file = own if own is not None and own.is_file() else path(f"config/{ERROR_CLASSES}")
+    try:
+        return _read(file, file.stat().st_mtime_ns)
+    except (OSError, UnicodeError) as error:
+        raise WrongErrorClasses(f"it cannot be read: {error}", str(file), "correct or remove the file") from error
+
+
+@lru_cache(maxsize=4)
+def _read(file: Path, changed_ns: int) -> ErrorClasses:
+    """As it was at the time of its last change."""
+    return read_error_classes(file.read_text(encoding="utf-8"), str(file))
+
+
+def job_list(asking: Asking, filters: JobFilters) -> JobList:
+    """The jobs for which all filters hold, the newest first.
+
+    Raises:
+        WrongErrorFilter: the error is none.
+    """
+    classes = error_classes(asking.config)
+    errors = None
+    if filters.error is not None:
+        errors = [(SOURCES.get(one, NO_CODE), low, high) for one, low, high in classes.ranges_of(filters.error)]
+    selection = JobSelection(
+        task=filters.task,
+        queue=filters.queue,
+        state=filters.state,
+        errors=errors,
+        after=filters.after,
+        limit=filters.limit + 1,
+    )
+    rows = read_jobs(asking.connection, asking.catalogue, selection)
+    shown = tuple(_line(row, classes) for row in rows[: filters.limit])
+    after = shown[-1].pandaid if len(rows) > filters.limit else None
+    return JobList(now=asking.now, filters=filters, jobs=shown, next_after=after)
+
+
+def failures_of(asking: Asking, pandaids: Sequence[int]) -> dict[str, int]:
+    """How many of some jobs failed with which code and meaning, the most frequent first."""
+    classes = error_classes(asking.config)
+    selection = JobSelection(jobs=pandaids, limit=max(len(pandaids), 1))
+    rows = read_jobs(asking.connection, asking.catalogue, selection)
+    found = [failures[0] for failures in map(classes.decode, rows) if failures]
+    return dict(Counter(f"{one.label} {one.meaning}" for one in found).most_common())
 
 
 def job_answer(asking: Asking, pandaid: int) -> JobAnswer:
@@ -19,28 +118,100 @@ def job_answer(asking: Asking, pandaid: int) -> JobAnswer:
     job = read_job(asking.connection, asking.catalogue, pandaid)
     if job is None:
         raise NothingFound("job", pandaid, ", ".join(TABLES), remedy="it may have moved to the long archive")
+    classes = error_classes(asking.config)
+    log, scope = read_log_file(asking.connection, asking.catalogue, pandaid)
+    of_log = {"queue": job["computingsite"], "log": log, "scope": scope}
     steps = [
         *_statuses(read_statuses(asking.connection, asking.catalogue, pandaid)),
         *_actions(read_actions(asking.connection, pandaid)),
     ]
     return JobAnswer(
+        **_line(job, classes).model_dump(),
         now=asking.now,
-        pandaid=pandaid,
-        jeditaskid=job["jeditaskid"],
         table=job["table"],
-        jobstatus=job["jobstatus"] or "",
-        computingsite=job["computingsite"],
-        gshare=job["gshare"],
-        currentpriority=job["currentpriority"],
-        corecount=job["corecount"],
-        minramcount=job["minramcount"],
-        resource_type=job["resource_type"],
-        created_at=job["creationtime"],
-        modified_at=job["modificationtime"],
-        started_at=job["starttime"],
-        ended_at=job["endtime"],
+        maxrss=job["maxrss"],
+        failures=tuple(map(_failure, classes.decode(job))),
+        log_url=classes.log_of({**job, **of_log}),
+        placement=_placement(asking, job),
+        attempts=_attempts(asking, job, classes),
         steps=tuple(sorted(steps, key=lambda step: step.at)),
     )
+
+
+def _line(job: Mapping[str, Any], classes: ErrorClasses) -> JobLine:
+    failures = classes.decode(job)
+    return JobLine(
+        **{name: job[name] for name in _SAME},
+        jobstatus=job["jobstatus"] or "",
+        node=job["modificationhost"],
+        created_at=job["creationtime"],
+        modified_at=job["modificationtime"],
+        started_at=_known(job["starttime"]),
+        ended_at=_known(job["endtime"]),
+        failure=_failure(failures[0]) if failures else None,
+    )
+
+
+def _known(moment: Any) -> Any:
+    """PanDA's columns have 1970 where nobody set them."""
+    return None if moment is None or moment.year == 1970 else moment
+
+
+def _failure(one: Failure) -> FailureAnswer:
+    return FailureAnswer(
+        source=one.source,
+        code=one.code,
+        error=one.label,
+        error_class=one.error_class,
+        fault=one.fault,
+        faults=one.faults,
+        meaning=one.meaning,
+        diag=one.diag,
+    )
+
+
+def _placement(asking: Asking, job: Mapping[str, Any]) -> JobPlacement | None:
+    """The last decision before the job was made that placed jobs of its task at its queue."""
+    queue, created = job["computingsite"], job["creationtime"]
+    if queue is None or created is None or job["jeditaskid"] is None:
+        return None
+    asked = {"task": job["jeditaskid"], "created": created, "most": MOST_DECISIONS}
+    rows = (dict(row._mapping) for row in asking.connection.execute(_READ_BROKERED, asked))
+    for stored in decisions_of(asking.connection, rows):
+        jobs = stored.record.assigned.get(queue)
+        if jobs:
+            decision = stored.record.decision
+            weights = [one.weight for one in decision.candidates if one.name.partition("/")[0] == queue]
+            return JobPlacement(
+                decision=stored.id,
+                decided_at=stored.origin.decided_at,
+                brokerage=decision.brokerage,
+                jobs=jobs,
+                candidates=len(decision.candidates),
+                weight=max(weights, default=None),
+                link=f"/api/v1/tasks/{job['jeditaskid']}/decision?at={stored.origin.decided_at.isoformat()}",
+            )
+    return None
+
+
+def _attempts(asking: Asking, job: Mapping[str, Any], classes: ErrorClasses) -> tuple[JobAttempt, ...]:
+    if job["jeditaskid"] is None:
+        return ()
+    numbers = read_attempts(asking.connection, asking.catalogue, job["pandaid"], job["jeditaskid"])
+    selection = JobSelection(jobs=numbers, limit=MOST_ATTEMPTS)
+    rows = read_jobs(asking.connection, asking.catalogue, selection)[::-1]
+    if len(rows) < 2:
+        return ()
+    before: list[Mapping[str, Any]] = [rows[0], *rows]
+    return tuple(
+        JobAttempt(job=_line(row, classes), inputs=row["ninputdatafiles"], changed=_changed(old, row))
+        for old, row in zip(before, rows, strict=False)
+    )
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    compared = {**_COMPARED, "inputs": "ninputdatafiles"}
+    return {name: (old[column], new[column]) for name, column in compared.items() if old[column] != new[column]}
 
 
 def _statuses(rows: list[dict[str, Any]]) -> Iterator[JobStep]:
@@ -50,16 +221,12 @@ def _statuses(rows: list[dict[str, Any]]) -> Iterator[JobStep]:
 
 def _actions(rows: list[dict[str, Any]]) -> Iterator[JobStep]:
     for row in rows:
-        yield _action(row)
-
-
-def _action(row: Mapping[str, Any]) -> JobStep:
-    return JobStep(
-        at=row["acted_at"],
-        event="action",
-        status=row["new_status"],
-        queue=row["queue"],
-        rule=row["rule"],
-        value_s=row["value_s"],
-        limit_s=row["limit_s"],
-    )
+        yield JobStep(
+            at=row["acted_at"],
+            event="action",
+            status=row["new_status"],
+            queue=row["queue"],
+            rule=row["rule"],
+            value_s=row["value_s"],
+            limit_s=row["limit_s"],
+        )

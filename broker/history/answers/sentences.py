@@ -72,7 +72,9 @@ def _change(item: About) -> str:
 def _action(about: About) -> str:
     limit = "" if about["limit_s"] is None else f", {seconds(about['value_s'] or 0)} over {seconds(about['limit_s'])}"
     where = "" if about["queue"] is None else f" at {about['queue']}"
-    return f"{about['agent']}: {number(about['jobs'])} jobs{where} {about['action']} by {about['rule']}{limit}"
+    failures = "; ".join(f"{count} x {failure}" for failure, count in about.get("failures", {}).items())
+    said = f"{about['agent']}: {number(about['jobs'])} jobs{where} {about['action']} by {about['rule']}{limit}"
+    return f"{said}: {failures}" if failures else said
 
 
 def _status(about: About) -> str:

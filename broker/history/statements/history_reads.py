@@ -28,7 +28,8 @@ _READ_MADE = sa.text(f"""
 
 _READ_ACTIONS = sa.text("""
     SELECT acted_at, agent, action, rule, queue, old_status, new_status, count(*) AS jobs,
-           min(pandaid) AS first_pandaid, max(value_s) AS value_s, max(limit_s) AS limit_s
+           min(pandaid) AS first_pandaid, max(value_s) AS value_s, max(limit_s) AS limit_s,
+           (array_agg(pandaid ORDER BY pandaid))[1:1000] AS pandaids
     FROM broker.job_actions WHERE jeditaskid = :task AND acted_at >= coalesce(:since, '-infinity'::timestamptz)
     GROUP BY acted_at, agent, action, rule, queue, old_status, new_status
     ORDER BY acted_at, min(id)""")
@@ -76,7 +77,10 @@ class StatusLine:
 
 @dataclass(frozen=True)
 class ActionLine:
-    """What was done at once, and by the same rule, to jobs at a queue. ``value_s`` and ``limit_s``: the largest."""
+    """What was done at once, and by the same rule, to jobs at a queue. ``value_s`` and ``limit_s``: the largest.
+
+    ``pandaids``: the first thousand of them.
+    """
 
     at: datetime
     agent: str
@@ -89,6 +93,7 @@ class ActionLine:
     first_pandaid: int
     value_s: float | None
     limit_s: float | None
+    pandaids: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

@@ -153,36 +153,3 @@ class Rules(Answer):
     now: datetime
     brokerage: str
     rules: tuple[RuleInForce, ...]
-
-
-class JobStep(Answer):
-    """Something that happened to a job."""
-
-    at: datetime
-    event: Literal["status", "action"]
-    status: str | None
-    queue: str | None
-    rule: str | None = None
-    value_s: float | None = None
-    limit_s: float | None = None
-
-
-class JobAnswer(Answer):
-    """A job: where it is, and what happened to it, oldest first."""
-
-    now: datetime
-    pandaid: int
-    jeditaskid: int | None
-    table: str
-    jobstatus: str
-    computingsite: str | None
-    gshare: str | None
-    currentpriority: int | None
-    corecount: int | None
-    minramcount: int | None
-    resource_type: str | None
-    created_at: datetime | None
-    modified_at: datetime | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    steps: tuple[JobStep, ...]

@@ -131,6 +131,7 @@ def _action(line: ActionLine) -> Event:
         "first_pandaid": line.first_pandaid,
         "value_s": line.value_s,
         "limit_s": line.limit_s,
+        "pandaids": list(line.pandaids) if line.action == "failed" else [],
     }
 
 

@@ -1,0 +1,156 @@
+"""Jobs as every interface gives them: the row of the list, and all that is known of one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from broker.store.query_context import Answer
+
+MOST_LINES = 100_000
+
+
+class FailureAnswer(Answer):
+    """One error code of a job.
+
+    Attributes:
+        source: pilot, exe, ddm, trans, taskBuffer, jobDispatcher, brokerage or sup; none: there is no code at all.
+        code: None where there is none.
+        error: as one asks for it: ``pilot:1099``; ``vanished`` without a code.
+        error_class: the kind of failure; ``unknown`` for a code that no line of the configuration names.
+        fault: whose fault it is where nothing else is known: site, payload, data, system, user, request, none.
+        faults: whose it may be.
+        meaning: of the code.
+        diag: what the source says itself.
+    """
+
+    source: str
+    code: int | None
+    error: str
+    error_class: str
+    fault: str
+    faults: tuple[str, ...]
+    meaning: str
+    diag: str
+
+
+class JobLine(Answer):
+    """A job.
+
+    Attributes:
+        minramcount: MB of the job.
+        node: where it runs, or ran.
+        failure: the code that says most; None where nothing went wrong.
+    """
+
+    pandaid: int
+    jeditaskid: int | None
+    jobstatus: str
+    jobsubstatus: str | None
+    attemptnr: int | None
+    computingsite: str | None
+    nucleus: str | None
+    gshare: str | None
+    currentpriority: int | None
+    corecount: int | None
+    minramcount: int | None
+    resource_type: str | None
+    node: str | None
+    created_at: datetime | None
+    modified_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    failure: FailureAnswer | None
+
+
+class JobFilters(Answer):
+    """Which jobs: those for which all that is given holds.
+
+    Attributes:
+        error: a code (``1099``), with its source (``pilot:1099``), a class (``memory``), or a default fault (``site``).
+        after: with a lower number, for the next page.
+    """
+
+    task: int | None = None
+    queue: str | None = None
+    state: str | None = None
+    error: str | None = None
+    limit: int = Field(default=1000, ge=1, le=MOST_LINES)
+    after: int | None = None
+
+
+class JobList(Answer):
+    """Jobs, the newest first; ``next_after``: of the page that follows, null at the end."""
+
+    now: datetime
+    filters: JobFilters
+    jobs: tuple[JobLine, ...]
+    next_after: int | None
+
+
+class JobStep(Answer):
+    """Something that happened to a job."""
+
+    at: datetime
+    event: Literal["status", "action"]
+    status: str | None
+    queue: str | None
+    rule: str | None = None
+    value_s: float | None = None
+    limit_s: float | None = None
+
+
+class JobPlacement(Answer):
+    """The decision that sent the job to its queue.
+
+    Attributes:
+        decision: its number.
+        jobs: so many were placed there by it.
+        candidates: queues that could have had it.
+        weight: of the queue among them; None where it is not known.
+        link: of all that was decided about the task.
+    """
+
+    decision: int
+    decided_at: datetime
+    brokerage: str
+    jobs: int
+    candidates: int
+    weight: float | None
+    link: str
+
+
+class JobAttempt(Answer):
+    """One of the jobs that had the same input.
+
+    Attributes:
+        inputs: files of its input.
+        changed: what is different from the attempt before: name to value before and after.
+    """
+
+    job: JobLine
+    inputs: int | None
+    changed: dict[str, tuple[Any, Any]]
+
+
+class JobAnswer(JobLine):
+    """A job: where it is, why there, why it failed, and what happened to it, oldest first.
+
+    Attributes:
+        table: of PanDA's that it is in.
+        failures: every code of it, the one that says most first.
+        log_url: of its log, by the pattern of ``error_classes.yaml``; null without.
+        placement: why it is there; null where the decision is not stored any more.
+        attempts: the jobs that had the same input, the oldest first; empty where there was one only.
+    """
+
+    now: datetime
+    table: str
+    maxrss: int | None
+    failures: tuple[FailureAnswer, ...]
+    log_url: str | None
+    placement: JobPlacement | None
+    attempts: tuple[JobAttempt, ...]
+    steps: tuple[JobStep, ...]

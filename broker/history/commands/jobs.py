@@ -1,0 +1,116 @@
+"""``broker jobs`` and ``broker job``: where jobs are and why there, and why they failed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.cli.query_context import Json, asked
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table, say
+from broker.history.answers.job import job_answer, job_list
+from broker.history.answers.job_models import MOST_LINES, FailureAnswer, JobAnswer, JobFilters, JobLine, JobList
+
+COLUMNS = (
+    "job", Column("task", 3), "state", "queue", "error", Column("fault", 1), Column("why", 2), Column("MB", 5),
+    Column("started", 6), Column("ended", 4),
+)  # fmt: skip
+
+
+def jobs(
+    context: typer.Context,
+    task: Annotated[int | None, typer.Option("--task", help="Only jobs of this task.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Only jobs at this queue.")] = None,
+    state: Annotated[str | None, typer.Option("--state", help="Only jobs in this state: running, failed, ...")] = None,
+    error: Annotated[
+        str | None,
+        typer.Option(
+            "--error", help="Only with this: 1099, pilot:1099, a class (memory, vanished), or a fault (site)."
+        ),
+    ] = None,
+    after: Annotated[int | None, typer.Option("--after", help="Only jobs with a lower number: the next page.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MOST_LINES, help="So many jobs.")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a job.")] = False,
+) -> None:
+    """Jobs with their states, queues and errors, the newest first."""
+    filters = JobFilters(task=task, queue=queue, state=state, error=error, after=after, limit=limit)
+    with asked(context) as asking:
+        found = job_list(asking, filters)
+    if as_json:
+        for line in found.jobs:
+            print_json(line)
+        return
+    show_jobs(found)
+
+
+def show_jobs(found: JobList) -> None:
+    """Print jobs as a table."""
+    print_table(COLUMNS, [_row(line) for line in found.jobs], title=f"Jobs: {len(found.jobs)}")
+    if found.next_after is not None:
+        say(f"there are more; --after {found.next_after} shows the next")
+
+
+def job(
+    context: typer.Context,
+    pandaid: Annotated[int, typer.Argument(metavar="PANDAID", help="The job.")],
+    as_json: Json = False,
+) -> None:
+    """One job: where it is and why there, why it failed, its other attempts, and what happened to it."""
+    with asked(context) as asking:
+        found = job_answer(asking, pandaid)
+    if as_json:
+        print_json(found)
+    else:
+        show_job(found)
+
+
+def show_job(found: JobAnswer) -> None:
+    """Print all that is known of a job."""
+    for one in found.failures[:1]:
+        say(f"Failed: {one.meaning} ({one.error}, {one.error_class}); fault by default: {_faults(one)}")
+    rows = [
+        ("state", " ".join(filter(None, (found.jobstatus, found.jobsubstatus)))),
+        ("task", found.jeditaskid),
+        ("queue", found.computingsite),
+        ("node", found.node),
+        (
+            "cores, memory",
+            f"{found.corecount or 1}, {found.minramcount or 0} MB asked, {(found.maxrss or 0) // 1024} MB used",
+        ),
+        ("created, started, ended", f"{found.created_at}, {found.started_at or '-'}, {found.ended_at or '-'}"),
+        ("log", found.log_url or "no pattern is configured: log_url in error_classes.yaml"),
+    ]
+    why = found.placement
+    if why is not None:
+        rows.append(
+            (
+                "why there",
+                f"decision {why.decision} of {why.decided_at}: {why.jobs} jobs here, "
+                f"{why.candidates} candidates; broker explain {found.jeditaskid}",
+            )
+        )
+    print_table(("", ""), rows, title=f"Job {found.pandaid}")
+    if found.failures:
+        codes = [(one.error, one.meaning, one.error_class, _faults(one), one.diag) for one in found.failures]
+        print_table(("code", "meaning", "class", "fault", "diagnostics"), codes, title="Why it failed")
+    if found.attempts:
+        tried = [(*_row(one.job)[:1], *_row(one.job)[2:6], one.inputs, _changes(one.changed)) for one in found.attempts]
+        print_table(("job", "state", "queue", "error", "fault", "inputs", "changed"), tried, title="Attempts")
+    steps = [(one.at, one.event, one.status, one.queue, one.rule) for one in found.steps]
+    print_table(("at", "event", "state", "queue", "rule"), steps, title="What happened")
+
+
+def _faults(one: FailureAnswer) -> str:
+    return " or ".join(one.faults) or one.fault
+
+
+def _changes(changed: dict[str, tuple[object, object]]) -> str:
+    return ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
+
+
+def _row(line: JobLine) -> tuple[object, ...]:
+    failure = line.failure
+    said = ("", "", "") if failure is None else (failure.error, failure.fault, failure.meaning)
+    place = (line.pandaid, line.jeditaskid, line.jobstatus, line.computingsite)
+    return (*place, *said, line.minramcount, line.started_at, line.ended_at)

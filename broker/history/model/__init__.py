@@ -1,0 +1,1 @@
+"""What a history is made of, and what the error codes of jobs say. Pure."""

@@ -1,0 +1,50 @@
+"""Jobs: a list of them, and one with why it is where it is, and why it failed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import LARGEST_ID, At, Name, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State
+from broker.history.answers.job import job_answer, job_list
+from broker.history.answers.job_models import JobAnswer, JobFilters, JobList
+
+router = guarded_router(tag="jobs")
+ERROR = "A code (`1099`), with its source (`pilot:1099`), a class (`memory`), or a default fault (`site`)."
+
+
+@router.get("/jobs", response_model=JobList)
+@allow(READ)
+def list_jobs(
+    request: Request,
+    api: State,
+    task: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
+    queue: Name | None = None,
+    state: Name | None = None,
+    error: Annotated[str | None, Query(max_length=100, description=ERROR)] = None,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="`next_after` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    at: At = None,
+) -> Response:
+    """Jobs with their states, queues and errors, the newest first."""
+    filters = JobFilters(task=task, queue=queue, state=state, error=error, after=after, limit=limit)
+    with asking(api, at) as asked:
+        found = job_list(asked, filters)
+    return answer(request, found, items="jobs")
+
+
+@router.get("/jobs/{pandaid}", response_model=JobAnswer)
+@allow(READ)
+def get_job(
+    request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)], at: At = None
+) -> Response:
+    """A job: where it is and why there, why it failed, its other attempts, and what happened to it."""
+    with asking(api, at) as asked:
+        found = job_answer(asked, pandaid)
+    return answer(request, found)
