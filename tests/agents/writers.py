@@ -253,7 +253,7 @@ WRITERS: Mapping[str, Writer] = {
         ("taking on", "dataset", "files", "(files that are missing)", "close"),
         NOON + timedelta(minutes=1),
     ),
-    "completion": Writer(fill_reports, ("jobs", "tasks")),
+    "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "cric": Writer(fill_cric, ("import",), documents.NOW),
     "rucio_space": Writer(fill_space, ("import",), documents.NOW),
