@@ -20,6 +20,12 @@ FEATURE = Feature(
             "Policies compared on a simulated grid, over seeds.",
             place=310,
         ),
+        Command(
+            "calibrate",
+            "broker.simulation.commands.calibrate:calibrate",
+            "Fit a grid to what really ran, or check a fit.",
+            place=315,
+        ),
     ),
     routes=("broker.simulation.routes.simulations",),
     pages=("broker.simulation.pages.simulations",),

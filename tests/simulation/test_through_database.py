@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from agents.service.base import Agent
+from broker.codec.work_codec import decode_load
+from broker.domain.chunk_plan import ChunkPlan
 from broker.simulation.answers.simulated_agents import ThroughDatabase
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_kinds import Fixed, fixed_kind
 from broker.simulation.model.job_states import NOT_YET, TaskState
 from broker.simulation.model.loop import ClosedLoop, WaitingColumns
 from broker.simulation.model.policies.base import Assignment
-from broker.simulation.model.real.brokered import Brokered
+from broker.simulation.model.real.brokered import JOBS, Brokered
+from broker.simulation.model.real.grid_rows import instant
 from broker.simulation.model.scenario import Ages, Outage, Queue, Scenario, Site, Task
 from broker.store.connection.database import Database
+from broker.store.decisions.stored_cycles import cycle_keys, read_cycle
 from tests.agents.moving_jobs import config
 from tests.conftest import TestServer
 from tests.simulation.small_grids import AT_ONCE, queue, site, task
@@ -78,16 +84,33 @@ def grid(*tasks: Task, **changes: object) -> Scenario:
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
 
+class Reading(ThroughDatabase):
+    """Reads the plan that the agent of production jobs stored with each chunk."""
+
+    plans: Mapping[int, ChunkPlan | None] = {}
+
+    def _run(self, agent: Agent[Any], view: GridView, seed: int) -> list[dict[str, Any]]:
+        decided = super()._run(agent, view, seed)
+        if agent.name == JOBS:
+            now = instant(view.now_s)
+            with self._database.read_snapshot() as connection:
+                (key,) = cycle_keys(connection, since=now, until=now, brokerages=[JOBS])
+                records = [one.record for one in read_cycle(connection, key).decisions]
+            self.plans = {one.decision.jeditaskid: decode_load(one.work or b"").plan for one in records}
+        return decided
+
+
 class BothWays:
     """Asks both, and goes by what was decided in memory."""
 
     name = "both"
 
-    def __init__(self, scenario: Scenario, seed: int, database: Database) -> None:
-        self.memory, self.agents = Brokered(scenario, seed), ThroughDatabase(scenario, seed, database)
+    def __init__(self, scenario: Scenario, seed: int, database: Database, profile: str) -> None:
+        self.memory = Brokered(scenario, seed, profile=profile)
+        self.agents = Reading(scenario, seed, database, profile)
         self.nuclei: list[int] = []
         self.assigned: list[list[Assignment]] = []
-        self.analysis = 0
+        self.analysis = self.plans = 0
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
         chosen = self.memory.choose_nuclei(view, tasks, cycle)
@@ -99,27 +122,45 @@ class BothWays:
         decided = self.memory.assign(view, tasks, cycle)
         assert self.agents.assign(view, tasks, cycle) == decided
         assert [self.agents.retry_s(one) for one in tasks] == [self.memory.retry_s(one) for one in tasks]
+        self.compare_plans(view, tasks, cycle)
         self.assigned.append(decided)
         self.analysis += sum(one.kind.analysis for one in tasks)
         return decided
 
+    def compare_plans(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> None:
+        """Each chunk's part of the program of the cycle is the one that the agent stored."""
+        own = [one for one in tasks if not one.kind.analysis]
+        if self.memory.name != "flow" or not own:
+            return
+        made = self.memory.cycle_of(JOBS, view, own).assign(self.memory.seed + cycle)
+        plans = {chunk.decision.jeditaskid: chunk.before.plan for chunk in made}
+        stored = self.agents.plans
+        assert stored == plans
+        self.plans += sum(plan is not None and len(plan.queues) > 0 for plan in stored.values())
+
     def retry_s(self, task: TaskState) -> float:
         return self.memory.retry_s(task)
+
+    def retry_nucleus_s(self) -> float:
+        assert self.agents.retry_nucleus_s() == self.memory.retry_nucleus_s()
+        return self.memory.retry_nucleus_s()
 
     def overdue(self, view: GridView, waiting: WaitingColumns) -> Sequence[int]:
         return []
 
 
-def test_both_ways_decide_the_same_over_twenty_cycles(database: Database) -> None:
+@pytest.mark.parametrize("profile", ["seed", "panda", "flow"])
+def test_both_ways_decide_the_same_over_twenty_cycles(database: Database, profile: str) -> None:
     scenario = grid(*arriving())
-    loop = ClosedLoop(scenario, lambda scenario, seed: BothWays(scenario, seed, database), 7)
+    loop = ClosedLoop(scenario, lambda scenario, seed: BothWays(scenario, seed, database, profile), 7)
     loop.events.run(1270.0)
     policy = loop.policy
     assert isinstance(policy, BothWays)
     assert len(policy.assigned) >= 20 and policy.analysis >= 20
     assert {0, 1, NOT_YET} == set(policy.nuclei)
     queues = {one.queue for decided in policy.assigned for one in decided}
-    assert len(queues) >= 5 and sum(one.jobs for decided in policy.assigned for one in decided) > 500
+    assert len(queues) >= 5 and sum(one.jobs for decided in policy.assigned for one in decided) > 300
+    assert (policy.plans > 10) is (profile == "flow")
 
 
 class Waiting:

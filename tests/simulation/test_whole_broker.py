@@ -16,7 +16,7 @@ from broker.simulation.model.job_states import NOT_YET, RUNNING, STAYS, TRANSFER
 from broker.simulation.model.loop import ClosedLoop, WaitingColumns
 from broker.simulation.model.policies import base
 from broker.simulation.model.policies.base import find_policy
-from broker.simulation.model.real.brokered import Brokered, Panda
+from broker.simulation.model.real.brokered import Brokered
 from broker.simulation.model.real.ending import Endings
 from broker.simulation.model.real.grid_rows import VO, sources_of
 from broker.simulation.model.real.user_figures import analysis_grid, user_name
@@ -188,16 +188,15 @@ def test_a_chunk_without_a_queue_waits_as_long_as_its_brokerage_says() -> None:
 
 def test_panda_decides_by_its_own_profile() -> None:
     scenario = generate(dataclasses.replace(SMALL, load=1.2), 3)
-    runs = [ClosedLoop(scenario, policy, 3).run() for policy in (Brokered, Panda)]
+    runs = [ClosedLoop(scenario, policy, 3).run() for policy in (Brokered, find_policy("panda"))]
     assert runs[1].policy == "panda" and runs[1].tally.assigned_jobs > 50
     assert runs[0].runs.queue.tobytes() != runs[1].runs.queue.tobytes()
-    assert find_policy("panda") is Panda
     for run in runs:
         users = [state.task.jobs > len(state.unassigned) for state in run.tasks if state.kind.analysis]
         assert sum(users) > 0.5 * len(users), "users' tasks find queues by either profile"
 
 
-@pytest.mark.parametrize("name", ["random", "least_loaded", "data_first", "seed", "panda", "flow"])
+@pytest.mark.parametrize("name", ["random", "least_loaded", "data_first", "seed", "panda", "flow", "demo"])
 def test_every_policy_is_found_by_its_name(name: str) -> None:
     assert find_policy(name)(closed(task(1), queues=2), 1).name == name
 

@@ -17,11 +17,12 @@ from agents.service.base import Agent, CycleRequest
 from agents.service.process import ProcessSettings
 from agents.service.profile_file import load_profile
 from broker.decisions.answers.agent_cycle import TASK_AGENT, run_leased, section_named
+from broker.domain.retry import RETRY_AFTER
 from broker.simulation.model.comparing import Case, CaseResult, simulate_with
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import NOT_YET, TaskState
-from broker.simulation.model.policies.base import Assignment, WaitingJobs
+from broker.simulation.model.policies.base import PROFILES, Assignment, WaitingJobs
 from broker.simulation.model.real.brokered import by_brokerage
 from broker.simulation.model.real.grid_rows import instant
 from broker.simulation.model.real.grid_tables import GridTables, Row, Tables, merged
@@ -36,9 +37,6 @@ from broker.whatif.answers.scenario_cases import scratch_database
 ENDING = ("timeouts", "analysis_rebrokerage", "fast_rebrokerage")
 #: Input files by which the task brokerage asks the job brokerage.
 HINT_FILES = 10
-
-#: The policies that are the agents by the profile of that name.
-PROFILES = ("seed", "panda")
 
 _REMEMBER = sa.text("""
     INSERT INTO broker.rebrokered_from (jeditaskid, datasetid, queue, rebrokered_at)
@@ -69,7 +67,9 @@ class ThroughDatabase:
         self._agents = configuration.load(configuration.config_file("agents.yaml"), registry.NAMES)
         brokering = ProcessSettings(profile=profile, job_generation="broker", job_statistics="panda")
         ending = ProcessSettings(profile=profile, job_generation="broker", job_statistics="live")
-        named = [entry.brokerage for entry in load_profile(profile).brokerages]
+        read = load_profile(profile)
+        self._each_cycle = read.redecide == "each_cycle"
+        named = [entry.brokerage for entry in read.brokerages]
         self._brokering = {name: self._made(name, brokering) for name in registry.BROKERAGES if name in named}
         self._ending = [self._made(name, ending) for name in ENDING]
         self._waits_s: dict[int, float] = {}
@@ -107,6 +107,10 @@ class ThroughDatabase:
     def retry_s(self, task: TaskState) -> float:
         """As long as the agent lets a task wait that is pending or throttled."""
         return self._waits_s.get(task.task.number, 0.0)
+
+    def retry_nucleus_s(self) -> float:
+        """As long as the agent of the task brokerage lets a task wait."""
+        return 0.0 if self._each_cycle else RETRY_AFTER.total_seconds()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """The waiting jobs that the agents of the timeouts and of both rebrokerages end."""
@@ -152,7 +156,9 @@ def check_agents_only(policies: Sequence[str]) -> None:
     others = [name for name in policies if name not in PROFILES]
     if others:
         raise SimulationError(
-            f"{', '.join(others)}: no agent decides so", "--through-database", f"take {' or '.join(PROFILES)}"
+            f"{', '.join(others)}: no agent decides so",
+            "--through-database",
+            f"take {', '.join(PROFILES[:-1])} or {PROFILES[-1]}",
         )
 
 

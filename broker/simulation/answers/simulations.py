@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from broker.errors import NotFound
 from broker.simulation.answers.figures_of_merit import FIGURES, Verdict, verdict
 from broker.store.query_context import Answer
@@ -83,6 +85,9 @@ class PolicyFigures(Answer):
         seeds: that all policies have in common.
         figures: by name.
         differences: to the first policy, by name.
+        told: the figures whose difference is told from chance: those that decide by their own interval, the others
+            after Holm over all of them.
+        seeds_needed: for each figure that decides, how many seeds would find a difference of 2 %.
         events: of all its simulations.
         decide_s: seconds it decided for, over all its simulations.
         total_s: seconds its simulations took.
@@ -92,6 +97,8 @@ class PolicyFigures(Answer):
     seeds: tuple[int, ...]
     figures: dict[str, FigureInterval]
     differences: dict[str, FigureDifference]
+    told: tuple[str, ...] = ()
+    seeds_needed: dict[str, int] = Field(default_factory=dict)
     events: int
     decide_s: float
     total_s: float

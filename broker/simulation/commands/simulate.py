@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,15 +13,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from broker.cli.extras import require
 from broker.cli.output import print_json, print_table, remark
-from broker.simulation.answers.figures_of_merit import FIGURES, cell
-from broker.simulation.answers.simulated_agents import check_agents_only, simulate_through_database
+from broker.simulation.answers.figures_of_merit import FIGURES, cell, sentence
+from broker.simulation.answers.simulated_agents import simulate_through_database
 from broker.simulation.commands.documents import asked_of, policy_document
+from broker.simulation.commands.policies import wanted_policies
 from broker.simulation.commands.stored_grid import snapshot_of
 from broker.simulation.commands.storing import check_store, store_simulation
+from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
 from broker.simulation.model.comparing import (
-    Case,
     CaseResult,
     Comparison,
     ScenarioOf,
@@ -33,25 +34,36 @@ from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.grids import FRESH, GRIDS
 from broker.simulation.model.intervals import FEWEST_SEEDS
 from broker.simulation.model.plot import plot_curves
-from broker.simulation.model.policies.base import find_policy
 from broker.simulation.model.scenario import Ages
-from broker.simulation.model.scenario_file import GridChoice, read_scenario
+from broker.simulation.model.scenario_file import GridChoice, read_packed, read_scenario
 from broker.simulation.model.snapshot_grid import grid_of_snapshot
 from broker.whatif.commands.what_if import cores
 
+#: How the names of files end that --grid takes.
+FILES = (".yaml", ".yml", ".gz")
 #: What the table shows.
 SHOWN = (
-    "use", "useful_use", "wait_median_s", "wait_95_s", "finish_median_s", "finish_95_s", "tail", "share_deviation",
-    "jain", "wan_bytes_job", "failed", "rebrokered",
+    "delivered", "finish_mean_s", "wait_mean_s", "wait_95_s", "use", "wan_bytes_job", "failed", "rebrokered",
+    "share_deviation", "jain",
 )  # fmt: skip
 
 
 def simulate(
     context: typer.Context,
     policy: Annotated[list[str] | None, typer.Option("--policy", help="A policy; repeat to compare.")] = None,
+    profile: Annotated[
+        list[Path] | None,
+        typer.Option("--profile", metavar="FILE", help="A policy by the site's own profile; repeat to compare."),
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A gdpconfig value for all policies by a profile; repeat."),
+    ] = None,
     days: Annotated[float | None, typer.Option("--days", help="Days of virtual time, the first for warm-up.")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds, from 1 on.")] = FEWEST_SEEDS,
-    grid: Annotated[str, typer.Option("--grid", help=f"One of {', '.join(GRIDS)}.")] = "generated",
+    grid: Annotated[
+        str, typer.Option("--grid", metavar="NAME|FILE", help=f"A file of calibrate, or one of {', '.join(GRIDS)}.")
+    ] = "generated",
     queues: Annotated[int, typer.Option("--queues", min=1, help="Queues of the grid.")] = 20,
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
     scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")] = None,
@@ -71,17 +83,17 @@ def simulate(
 ) -> None:
     """Policies compared on a simulated grid: a table of figures with intervals over seeds."""
     began_s = monotonic()
-    wanted = policy or ["seed"]
-    _check(wanted, through_database)
+    wanted = wanted_policies(policy or [], profile or [], values or [], through_database)
     if snapshot is not None and scenario is not None:
         raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
     size = days, queues, cores_total, fresh
     made = _scenario(scenario, grid, *size) if snapshot is None else _stored(context, snapshot, *size)
     drawn = made(1)  # a scenario that cannot run is refused before anything starts
-    asked = asked_of(drawn, str(snapshot or scenario or grid), list(dict.fromkeys(wanted)), seeds, through_database)
+    labels = [one.label for one in wanted]
+    asked = asked_of(drawn, str(snapshot or scenario or grid), labels, seeds, through_database)
     if store:
         check_store(context)
-    cases = [Case(name, name, seed, made) for seed in range(1, seeds + 1) for name in dict.fromkeys(wanted)]
+    cases = [one.case(made, seed) for seed in range(1, seeds + 1) for one in wanted]
     with progress(len(cases)) as emit:
         run = simulate_through_database if through_database else simulate_case
         results = simulate_all(cases, processes or cores(), emit, dask, run)
@@ -95,15 +107,6 @@ def simulate(
         remark(f"stored: simulation {number}, page /simulations/{number}")
 
 
-def _check(policies: Sequence[str], through_database: bool) -> None:
-    """Refuse what cannot be simulated: no packages for it, or no such policy."""
-    require("simulate")
-    for name in policies:
-        find_policy(name)
-    if through_database:
-        check_agents_only(policies)
-
-
 def _stored(
     context: typer.Context, name: str, days: float | None, queues: int, cores_total: int, fresh: bool
 ) -> ScenarioOf:
@@ -113,17 +116,27 @@ def _stored(
 def _scenario(
     path: Path | None, grid: str, days: float | None, queues: int, cores_total: int, fresh: bool
 ) -> ScenarioOf:
+    if path is None and grid not in GRIDS and Path(grid).suffix in FILES:
+        return _of_file(Path(grid), _parameters(days, queues, cores_total), fresh)
     if path is None:
         return GridChoice(grid, _parameters(days, queues, cores_total), _changes(fresh))
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimulationError("the scenario cannot be read", str(path), str(error)) from error
+    text = read_packed(path)
     if days is not None or fresh:
         raise SimulationError(
             "--days and --fresh belong to generated grids", str(path), "set days and ages in the file"
         )
     return read_scenario(text, str(path))
+
+
+def _of_file(path: Path, size: GridParameters, fresh: bool) -> ScenarioOf:
+    """A calibrated grid of the size of the options, but for what its file says; any other scenario as it is there."""
+    found = read_scenario(read_packed(path), str(path))
+    if not isinstance(found, CalibratedChoice):
+        raise SimulationError("the file holds no calibrated grid", str(path), "give it with --scenario")
+    usual = GridParameters()
+    said = {name: value for name, value in vars(found.parameters).items() if value != getattr(usual, name)}
+    ages = FRESH if fresh else Ages()
+    return dataclasses.replace(found, parameters=dataclasses.replace(size, **said), ages=ages)
 
 
 def _parameters(days: float | None, queues: int, cores_total: int) -> GridParameters:
@@ -155,13 +168,17 @@ def show(comparisons: Sequence[Comparison], results: Sequence[CaseResult], json:
         return
     rows = [(one.label, *(_cell(one, name) for name in SHOWN)) for one in comparisons]
     seeds = len(comparisons[0].seeds) if comparisons else 0
-    title = f"mean +- half-width of the 95 % interval, {seeds} seed(s); * differs from {comparisons[0].label}, paired"
+    title = (
+        f"mean +- half-width of the 95 % interval, {seeds} seed(s); * differs from {comparisons[0].label}, paired; "
+        "delivered and task h decide, the others after Holm"
+    )
     print_table(("policy", *(FIGURES[name].title for name in SHOWN)), rows, title=title)
+    for one in comparisons[1:]:
+        remark(sentence(one, comparisons[0]))
     if seeds < FEWEST_SEEDS:
         remark(f"note: {seeds} seed(s) tell little: take at least {FEWEST_SEEDS}")
 
 
 def _cell(one: Comparison, name: str) -> str:
     mean = one.means[name]
-    differs = name in one.differences and one.differences[name].excludes_zero
-    return f"{cell(name, mean.mean, mean.half_width)}{'*' if differs else ''}"
+    return f"{cell(name, mean.mean, mean.half_width)}{'*' if name in one.told else ''}"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
+from broker.brokerages.profile import Profile
 from broker.compilation import background
 from broker.errors import BrokerError
-from broker.simulation.model.intervals import Interval, interval, paired
+from broker.simulation.model.intervals import Interval, holm, interval, paired, seeds_to_find
 from broker.simulation.model.loop import ClosedLoop, Run
 from broker.simulation.model.merit import Stats, stats
 from broker.simulation.model.policies.base import Factory, find_policy
+from broker.simulation.model.real.brokered import Brokered
 from broker.simulation.model.scenario import Scenario
 
 CONNECT_WITHIN = "10s"
@@ -29,13 +33,19 @@ class ScenarioOf(Protocol):
 
 @dataclass(frozen=True)
 class Case:
-    """One simulation: a policy with a seed; ``label`` tells it from others of the same policy."""
+    """One simulation: a policy with a seed; ``label`` tells it from others of the same policy.
+
+    Attributes:
+        values: gdpconfig keys that differ from the shipped tuning, of policies that decide by a profile.
+        profile: an own profile by which it decides, in place of the policy of that name.
+    """
 
     label: str
     policy: str
     seed: int
     scenario_of: ScenarioOf
     values: tuple[tuple[str, Any], ...] = ()
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ def simulate_case(case: Case) -> CaseResult:
     Raises:
         SimulationError: its scenario cannot be simulated, or there is no such policy.
     """
-    factory = find_policy(case.policy)
+    factory = find_policy(case.policy) if case.profile is None else partial(Brokered, profile=case.profile)
     values = dict(case.values)
 
     def made(scenario: Scenario, seed: int) -> Any:
@@ -167,12 +177,23 @@ class Comparison:
     Attributes:
         means: the interval of each figure, by name.
         differences: of each figure to that of the first policy, paired by seed; empty for the first.
+        told: figures whose difference is told from chance: of the primary ones by their own interval, of the others
+            after Holm over all of them and all policies.
+        seeds_needed: for each primary figure, with how many seeds a difference of 2 % of the first policy's mean would
+            be found four times in five.
     """
 
     label: str
     seeds: tuple[int, ...]
     means: dict[str, Interval]
     differences: dict[str, Interval]
+    told: frozenset[str] = frozenset()
+    seeds_needed: dict[str, int] = field(default_factory=dict)
+
+
+#: The figures that decide, named before any run; and the smallest part of them that matters.
+PRIMARY = ("delivered", "finish_mean_s")
+SMALLEST_EFFECT = 0.02
 
 
 def compare(results: Iterable[CaseResult]) -> list[Comparison]:
@@ -186,12 +207,28 @@ def compare(results: Iterable[CaseResult]) -> list[Comparison]:
         for label, found in by_label.items()
     }
     first = next(iter(columns.values()), {})
-    return [
+    found = [
         Comparison(
             label=label,
             seeds=seeds,
-            means={name: interval(values) for name, values in found.items()},
-            differences={} if found is first else {n: paired(values, first[n]) for n, values in found.items()},
+            means={name: interval(values) for name, values in own.items()},
+            differences={} if own is first else {n: paired(values, first[n]) for n, values in own.items()},
         )
-        for label, found in columns.items()
+        for label, own in columns.items()
     ]
+    secondary = holm(
+        {(one.label, name): d.p_value for one in found for name, d in one.differences.items() if name not in PRIMARY}
+    )
+    return [_judged(one, found[0], secondary) for one in found]
+
+
+def _judged(one: Comparison, first: Comparison, secondary: frozenset[tuple[str, str]]) -> Comparison:
+    told = {name for label, name in secondary if label == one.label}
+    told |= {name for name in PRIMARY if name in one.differences and one.differences[name].excludes_zero}
+    needed = {}
+    for name in PRIMARY:
+        wanted = abs(first.means[name].mean) * SMALLEST_EFFECT
+        count = seeds_to_find(one.differences[name], wanted) if name in one.differences else None
+        if count is not None:
+            needed[name] = count
+    return dataclasses.replace(one, told=frozenset(told), seeds_needed=needed)

@@ -172,14 +172,14 @@ def draw_tasks(
             cost = expected_core_s(kind, power)
             jobs = max(1, min(int(drawn), parameters.most_jobs, math.ceil(left / cost)))
             left -= jobs * cost
-            tasks.append(_task(parameters, kind, jobs, share, sites, random))
+            tasks.append(task_of(parameters, kind, jobs, share, sites, random))
     if parameters.jobs is not None:
         tasks = _scaled(tasks, parameters.jobs)
     ordered = sorted(tasks, key=lambda task: task.arrival_s)
     return tuple(dataclasses.replace(task, number=place + 1) for place, task in enumerate(ordered))
 
 
-def _task(
+def task_of(
     parameters: GridParameters,
     kind: JobKind,
     jobs: int,
@@ -187,6 +187,7 @@ def _task(
     sites: tuple[Site, ...],
     random: np.random.Generator,
 ) -> Task:
+    """A task of a kind without its number: user, sources, arrival and priority are drawn."""
     ranks = np.arange(1, parameters.users + 1) ** -1.1
     user = int(random.choice(parameters.users, p=ranks / ranks.sum()))
     weights = np.array([4.0 if site.is_nucleus else 1.0 for site in sites])

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from broker.simulation.model.events import EventQueue
-from broker.simulation.model.job_kinds import draw_jobs, queue_factors
+from broker.simulation.model.job_kinds import draw_jobs, draw_memory_used_mb, queue_factors
 from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState, new_task
 from broker.simulation.model.records import Outcome, RunLog, Tally
 from broker.simulation.model.scenario import Outage, Scenario, Task
@@ -79,6 +79,8 @@ class Grid:
         kind = self.scenario.kinds[task.kind]
         draws = draw_jobs(kind, task.jobs, self.seed, task.number, self.scenario.attempts)
         state = new_task(task, kind, draws, self.events.now, nucleus)
+        if self.scenario.memory_slack >= 0:
+            state.memory_used_mb = draw_memory_used_mb(kind, task.jobs, self.seed, task.number)
         self.tasks[task.number] = state
         self.assignable[task.number] = state
         return state
@@ -86,10 +88,11 @@ class Grid:
     def assign(self, state: TaskState, queue: int, jobs: int) -> None:
         """Send ``jobs`` of the task's unassigned jobs to a queue."""
         kind, task, now = state.kind, state.task, self.events.now
+        most = self.scenario.queues[queue].node_memory_gb
         for _ in range(jobs):
             index = state.unassigned.pop()
             attempt = int(state.attempts[index])
-            memory = kind.cores * kind.memory_gb_core
+            memory = min(state.memory_gb(index), max(most, kind.cores * kind.memory_gb_core))
             job = Job(state, index, queue, attempt, kind.cores, memory, task.priority, task.share, now)
             job.ticket = self.slots[queue].add(job)
             job.changed_s = now
@@ -181,24 +184,49 @@ class Grid:
         self.share_hs06[job.share] += job.cores * queue.corepower
         if math.isnan(state.first_start_s[index]):
             state.first_start_s[index] = now
-        efficiency_factor, rate_factor = self._factors_of(job.queue, kind.name)
-        efficiency = max(0.01, min(1.0, float(draws.efficiency[index]) * efficiency_factor))
+        efficiency_factor, rate_factor = self.factors_of(job.queue, kind.name)
+        drawn = float(draws.efficiency[index]) * efficiency_factor
+        efficiency = max(0.01, min(1.0, drawn)) if kind.wall_s is None else max(1e-4, drawn)
         speed = job.cores * queue.corepower * queue.hidden_speed * efficiency
         job.execution_s = float(draws.work_hs06s[index]) / speed
         job.efficiency = efficiency
         start_up = float(draws.start_up_s[index] + draws.stage_in_overhead_s[index]) if kind.starts_up else 0.0
         rate = min(MOST_BYTES_S, max(1e5, float(draws.stage_in_bytes_s[index]) * rate_factor))
         size = kind.input_gb * 1e9
-        if draws.fails[index, job.attempt] < queue.failure_rate + kind.failure_rate:
-            whole = start_up + size / rate + job.execution_s
+        whole = start_up + size / rate + job.execution_s
+        rate_here = queue.failure_rate + kind.failure_rate + queue.failure_of_kind.get(kind.name, 0.0)
+        if draws.fails[index, job.attempt] < rate_here:
             life = float(draws.life[index, job.attempt]) * queue.fails_after
             self.events.after(life * whole, self._fail, job, version, "failed")
+        self._enforce(job, version, whole)
         if size > 0:
             self.events.after(start_up, self._stage_in, job, version, size, rate)
         else:
             self.events.after(start_up, self._execute, job, version)
 
-    def _factors_of(self, queue: int, kind: str) -> tuple[float, float]:
+    def _enforce(self, job: Job, version: int, whole_s: float) -> None:
+        """Plan the end of a job that will use more memory than it holds, or more time than its queue gives."""
+        state = job.task
+        if state.memory_used_mb is not None:
+            most_mb = job.memory_gb * 1024.0 * (1.0 + self.scenario.memory_slack)
+            if state.memory_used_mb[job.index] > most_mb:
+                life = float(state.draws.life[job.index, job.attempt])
+                self.events.after(life * whole_s, self._kill_for_memory, job, version)
+        limit_s = self.scenario.queues[job.queue].maxtime_s
+        if self.scenario.enforce_walltime and whole_s > limit_s:
+            self.tally.over_walltime += 1
+            self.events.after(limit_s, self._fail, job, version, "failed")
+
+    def _kill_for_memory(self, job: Job, version: int) -> None:
+        if job.version != version:
+            return
+        self.tally.over_memory += 1
+        kills = job.task.memory_kills
+        kills[job.index] = kills.get(job.index, 0) + 1
+        self._fail(job, version, "failed")
+
+    def factors_of(self, queue: int, kind: str) -> tuple[float, float]:
+        """The factors of efficiency and of the stage-in rate that jobs of a kind have at a queue."""
         key = (queue, kind)
         if key not in self._factors:
             self._factors[key] = queue_factors(self.scenario.kinds[kind], self.scenario.queues[queue].name, self.seed)

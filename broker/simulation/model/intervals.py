@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+Key = TypeVar("Key", bound=Hashable)
 #: Fewer seeds than this cannot tell policies apart; an interval is still given, and marked.
 FEWEST_SEEDS = 10
 
@@ -32,6 +34,43 @@ class Interval:
     def excludes_zero(self) -> bool:
         """Whether 0 lies outside: for a difference, whether it is told from chance."""
         return not math.isnan(self.half_width) and abs(self.mean) > self.half_width
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided probability of a mean so far from 0 by chance (t test); NaN where the half-width is."""
+        if math.isnan(self.half_width) or self.values < 2:
+            return math.nan
+        if self.half_width == 0.0:
+            return 1.0 if self.mean == 0.0 else 0.0
+        from scipy.special import stdtr
+
+        found = abs(self.mean) / self.half_width * t_quantile(self.values - 1)
+        return float(2.0 * stdtr(self.values - 1, -found))
+
+
+def holm(p_values: Mapping[Key, float], level: float = 0.05) -> frozenset[Key]:
+    """Which of many tests are told from chance when all together may be wrong with probability ``level`` (Holm).
+
+    Tests whose probability is NaN do not count.
+    """
+    known = sorted(((p, name) for name, p in p_values.items() if not math.isnan(p)), key=lambda one: one[0])
+    told = []
+    for place, (p, name) in enumerate(known):
+        if p > level / (len(known) - place):
+            break
+        told.append(name)
+    return frozenset(told)
+
+
+def seeds_to_find(found: Interval, effect: float) -> int | None:
+    """Seeds with which a difference of ``effect`` is found four times in five at 5 %; None where it cannot be said.
+
+    n = ((1.96 + 0.84) s / effect)^2, with the spread s of the paired differences.
+    """
+    if math.isnan(found.half_width) or found.values < 2 or effect <= 0:
+        return None
+    spread = found.half_width * math.sqrt(found.values) / t_quantile(found.values - 1)
+    return max(2, math.ceil(((1.96 + 0.84) * spread / effect) ** 2))
 
 
 def t_quantile(degrees: int) -> float:

@@ -120,6 +120,9 @@ class JobKind:
         between_queues: spread of ln(efficiency) and ln(rate) between queues.
         correlations: Spearman's, in the order of FIGURES.
         starts_up: whether a job spends time before its payload runs.
+        memory_used_mb: what a job really uses, drawn; None: as much as it holds.
+        wall_s: how long the payload runs on a core of ``REFERENCE_HS06``, drawn in place of the efficiency; its rank
+            correlations are those of the efficiency. Payloads may use more cores than they were given.
     """
 
     name: str
@@ -137,6 +140,8 @@ class JobKind:
     between_queues: tuple[float, float] = (0.12, 0.45)
     correlations: tuple[tuple[float, ...], ...] = _INDEPENDENT
     starts_up: bool = True
+    memory_used_mb: Distribution | None = None
+    wall_s: Distribution | None = None
 
 
 def _correlated(
@@ -182,6 +187,8 @@ KINDS: dict[str, JobKind] = {
     )
 }  # fmt: skip
 
+#: CPU seconds and wall times of kinds that are calibrated are of machines that are not known: they count as this fast.
+REFERENCE_HS06 = 10.0
 #: Start-up and wind-up of a job, and seconds before the first byte of a stage-in.
 START_UP_S = Lognormal(115.0, 0.30)
 STAGE_IN_OVERHEAD_S = (10.0, 40.0)
@@ -215,9 +222,14 @@ def draw_jobs(kind: JobKind, jobs: int, seed: int, task: int, attempts: int) -> 
     uniform = correlated_uniforms(kind.correlations, jobs, random)
     life = random.random((jobs, attempts))
     at_end = random.random((jobs, attempts)) < 0.2
+    work = kind.work_hs06s_event.quantile(uniform[:, 0]) * kind.events
+    if kind.wall_s is None:
+        efficiency = kind.efficiency.quantile(uniform[:, 1])
+    else:
+        efficiency = work / (REFERENCE_HS06 * kind.cores * kind.wall_s.quantile(uniform[:, 1]))
     return JobDraws(
-        work_hs06s=kind.work_hs06s_event.quantile(uniform[:, 0]) * kind.events,
-        efficiency=kind.efficiency.quantile(uniform[:, 1]),
+        work_hs06s=work,
+        efficiency=efficiency,
         stage_in_bytes_s=kind.stage_in_mbps.quantile(uniform[:, 2]) * 1e6,
         output_bytes=kind.output_gb.quantile(uniform[:, 3]) * 1e9,
         start_up_s=START_UP_S.quantile(random.random(jobs)),
@@ -226,6 +238,13 @@ def draw_jobs(kind: JobKind, jobs: int, seed: int, task: int, attempts: int) -> 
         fails=random.random((jobs, attempts)),
         life=np.where(at_end, 1.0, life),
     )
+
+
+def draw_memory_used_mb(kind: JobKind, jobs: int, seed: int, task: int) -> Floats | None:
+    """(n,) what the jobs of a task really use, by a stream of its own; None where they use what they hold."""
+    if kind.memory_used_mb is None:
+        return None
+    return kind.memory_used_mb.quantile(stream(seed, task, "memory used").random(jobs))
 
 
 def queue_factors(kind: JobKind, queue: str, seed: int) -> tuple[float, float]:

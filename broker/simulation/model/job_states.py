@@ -69,6 +69,8 @@ class TaskState:
         left: queues that jobs were taken back from, and when; ``active_s`` when a job last started or ended at a
             queue, of analysis.
         retry_s: the task is not brokered before.
+        memory_used_mb: (n,) what its jobs really use, None where they use what they hold.
+        memory_kills: how often each job was killed for its memory.
     """
 
     task: Task
@@ -86,6 +88,12 @@ class TaskState:
     returns: int = 0
     open_jobs: int = 0
     retry_s: float = 0.0
+    memory_used_mb: Floats | None = None
+    memory_kills: dict[int, int] = field(default_factory=dict)
+
+    def memory_gb(self, index: int) -> float:
+        """What a job holds: what its kind asks for, doubled each time that it was killed for memory."""
+        return float(self.kind.cores * self.kind.memory_gb_core * 2 ** self.memory_kills.get(index, 0))
 
     @cached_property
     def believed_work_hs06s(self) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import process_time
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from broker.domain.retry import RETRY_AFTER
 from broker.simulation.model.events import EventQueue
 from broker.simulation.model.grid import Grid
 from broker.simulation.model.information import GridView, Information
@@ -20,6 +20,15 @@ from broker.simulation.model.scenario import Scenario, Task, check
 #: Seconds of virtual time between two looks at jobs that have waited for too long, and between two samples of the grid.
 TIMEOUT_PERIOD_S = 1800.0
 SAMPLE_PERIOD_S = 600.0
+
+
+@runtime_checkable
+class Seeing(Protocol):
+    """A policy that sees the grid itself: a reference, which no broker can be."""
+
+    def see(self, grid: Grid) -> None:
+        """Take the grid."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,8 @@ class ClosedLoop:
         self.grid = Grid(scenario, seed, self.events)
         self.information = Information(self.grid)
         self.policy = factory(scenario, seed)
+        if isinstance(self.policy, Seeing):
+            self.policy.see(self.grid)
         self._progress = progress
         self._open_parents = {task.number: set(task.parents) for task in scenario.tasks}
         self._children: dict[int, list[Task]] = {}
@@ -172,7 +183,7 @@ class ClosedLoop:
         for state, nucleus in zip(homeless, chosen, strict=True):
             state.nucleus = nucleus
             if nucleus == NOT_YET:
-                state.retry_s = self.events.now + RETRY_AFTER.total_seconds()
+                state.retry_s = self.events.now + self.policy.retry_nucleus_s()
         return [state for state in due if state.nucleus != NOT_YET]
 
     def _timeouts(self) -> None:

@@ -38,6 +38,10 @@ class Stats:
     """One number each; NaN where there is nothing to measure, infinite where a quantile lies beyond the record.
 
     Attributes:
+        delivered: true CPU work of the jobs that are done, over that of all jobs that arrived in the window.
+        finish_mean_s: of tasks that arrived in the window, arrival to last output; those still open count until the
+            end of the record.
+        wait_mean_s: of jobs that arrived in the window; those not started count until the end of the record.
         use: HS06 of busy slots over HS06 of slots that are up; ``useful_use`` counts CPU of finished jobs only.
         wait_median_s, wait_95_s: from first assignable to first start, jobs not started censored.
         slowdown: mean bounded slowdown of the jobs that started.
@@ -55,6 +59,9 @@ class Stats:
         finished: jobs done in the window.
     """
 
+    delivered: float
+    finish_mean_s: float
+    wait_mean_s: float
     use: float
     useful_use: float
     wait_median_s: float
@@ -96,6 +103,9 @@ def stats(run: Run) -> Stats:
     sent = np.array(tally.wan_bytes)[np.array(tally.wan_end_s) >= window[0]].sum() if len(tally.wan_bytes) else 0.0
     inside = (run.series.time_s >= window[0]) & (run.series.time_s <= window[1])
     return Stats(
+        delivered=_delivered(run, window),
+        finish_mean_s=_mean(finish),
+        wait_mean_s=_mean(waited),
         use=use,
         useful_use=useful,
         wait_median_s=survival_quantile(waited, started, 0.5),
@@ -161,6 +171,14 @@ def _use(run: Run, window: tuple[float, float]) -> tuple[float, float]:
     good = runs.of("finished")
     cpu = (inside / length * np.minimum(runs.execution_s, length) * runs.efficiency * hs06)[good]
     return float((inside * hs06).sum() / capacity), float(cpu.sum() / capacity)
+
+
+def _delivered(run: Run, window: tuple[float, float]) -> float:
+    """By the work of jobs, which is the same wherever they run: a slow queue does not deliver more."""
+    states = [state for state in run.tasks if window[0] <= state.assignable_s < window[1]]
+    arrived = math.fsum(float(state.draws.work_hs06s.sum()) for state in states)
+    done = math.fsum(float(state.draws.work_hs06s[state.done_s <= window[1]].sum()) for state in states)
+    return done / arrived if arrived > 0 else math.nan
 
 
 def _waits(run: Run, window: tuple[float, float]) -> tuple[Floats, Bools]:

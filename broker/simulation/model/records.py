@@ -99,6 +99,8 @@ class Tally:
     failed_attempts: int = 0
     failed_jobs: int = 0
     no_space: int = 0
+    over_memory: int = 0
+    over_walltime: int = 0
     lost: int = 0
     cycles: int = 0
     empty_cycles: int = 0

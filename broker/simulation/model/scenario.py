@@ -41,6 +41,7 @@ class Queue:
         mode: pilots pull jobs, or jobs are pushed into a batch queue.
         max_waiting_pilots: that ask for work while there is none.
         maxtime_s: walltime limit.
+        failure_of_kind: part of the attempts that fail beside it, of single kinds of jobs.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Queue:
     mode: PullOrPush = "pull"
     max_waiting_pilots: int = 50
     maxtime_s: float = 345_600.0
+    failure_of_kind: dict[str, float] = field(default_factory=dict)
 
     @property
     def cores(self) -> int:
@@ -139,6 +141,9 @@ class Scenario:
         output_lifetime_s: age at which a copy of output is deleted.
         drain_after_s: a job that fits no node for so long has the queue drained for it.
         exclusion_s: after it a queue that is suddenly down is set offline.
+        memory_slack: a job that uses more than it holds by this part is killed, and holds twice as much when it is
+            tried again; below 0 memory is not enforced.
+        enforce_walltime: whether a job is killed at the limit of its queue, with all its time lost.
     """
 
     name: str
@@ -165,6 +170,8 @@ class Scenario:
     output_lifetime_s: float = 172_800.0
     drain_after_s: float = 3600.0
     exclusion_s: float = 1800.0
+    memory_slack: float = -1.0
+    enforce_walltime: bool = False
 
     @property
     def end_s(self) -> float:

@@ -6,13 +6,18 @@ See docs/how-to/simulate.md for an example of each.
 from __future__ import annotations
 
 import dataclasses
+import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
+from broker.simulation.model.calibration.calibration_file import CALIBRATED, read_calibration
+from broker.simulation.model.calibration.fit import Calibration
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.grids import make_grid
@@ -22,6 +27,8 @@ from broker.yaml_text import read_yaml
 _PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots}
 _LISTS: dict[str, Any] = {"sites": Site, "queues": Queue, "tasks": Task, "outages": Outage}
 _NOT_IN_FILES = {"kinds"}
+#: The longest text that a file may hold once it is unpacked.
+MOST_BYTES = 500_000_000
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class FixedScenario:
         return self.scenario
 
 
-def read_scenario(text: str, name: str) -> GridChoice | FixedScenario:
+def read_scenario(text: str, name: str) -> GridChoice | FixedScenario | CalibratedChoice:
     """The scenario that a file describes.
 
     Args:
@@ -65,15 +72,52 @@ def read_scenario(text: str, name: str) -> GridChoice | FixedScenario:
     Raises:
         SimulationError: it is no scenario; the message names the entry.
     """
+    content = _content(text, name)
+    if content.get("grid") == CALIBRATED:
+        extra = sorted(set(content) - {"grid", "version", "parameters", "calibration"}, key=str)
+        if extra:
+            raise SimulationError(f"unknown key {extra[0]}", name, "there are grid, version, parameters, calibration")
+        parameters = _made(GridParameters, content.get("parameters") or {}, f"{name}: parameters")
+        return CalibratedChoice(read_calibration(content, name), parameters, name)
+    if "grid" in content:
+        return _grid_choice(content, name)
+    return FixedScenario(check(_whole(content, name)))
+
+
+def _content(text: str, name: str) -> Mapping[str, Any]:
     try:
         content = read_yaml(text)
     except yaml.YAMLError as error:
         raise SimulationError("the file is not YAML", name, str(error).splitlines()[0]) from error
     if not isinstance(content, Mapping):
         raise SimulationError("the file holds no scenario", name, "give grid and parameters, or sites, queues, tasks")
-    if "grid" in content:
-        return _grid_choice(content, name)
-    return FixedScenario(check(_whole(content, name)))
+    return content
+
+
+def read_packed(path: Path) -> str:
+    """The text of a file, unpacked where its name ends with ``.gz``.
+
+    Raises:
+        SimulationError: it cannot be read, or is too large.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise SimulationError(f"more than {MOST_BYTES} bytes", str(path), "give a smaller file")
+        return data.decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise SimulationError("the file cannot be read", str(path), str(error)) from error
+
+
+def calibration_in(text: str, name: str) -> Calibration:
+    """The calibration that a file holds.
+
+    Raises:
+        SimulationError: it is no calibrated grid.
+    """
+    content = _content(text, name)
+    return read_calibration(content, name)
 
 
 def _grid_choice(content: Mapping[str, Any], name: str) -> GridChoice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
@@ -23,11 +24,15 @@ GROUP = "broker.policies"
 SHIPPED = {
     "random": "broker.simulation.model.policies.simple:RandomPolicy",
     "least_loaded": "broker.simulation.model.policies.simple:LeastLoaded",
+    "least_loaded_local": "broker.simulation.model.policies.simple:LeastLoadedLocal",
+    "shortest_queue": "broker.simulation.model.policies.simple:ShortestQueue",
+    "shortest_delay": "broker.simulation.model.policies.simple:ShortestDelay",
+    "clairvoyant": "broker.simulation.model.policies.clairvoyant:Clairvoyant",
     "data_first": "broker.simulation.model.policies.simple:DataFirst",
-    "seed": "broker.simulation.model.real.brokered:Brokered",
-    "panda": "broker.simulation.model.real.brokered:Panda",
-    "flow": "broker.simulation.model.real.flowing:Flowing",
 }
+#: What decides by a profile: each shipped profile with these is a policy of its name.
+BY_PROFILE = "broker.simulation.model.real.brokered:Brokered"
+PROFILES = ("seed", "panda", "flow", "demo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,10 @@ class Policy(Protocol):
         """Seconds after which a task of the last cycle is brokered again, if jobs of it wait for a queue then."""
         ...
 
+    def retry_nucleus_s(self) -> float:
+        """Seconds after which a task that found no nucleus is brokered again."""
+        ...
+
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """Positions of the waiting jobs that are taken back from their queues."""
         ...
@@ -80,6 +89,7 @@ Factory = Callable[[Scenario, int], Policy]
 def offered() -> list[EntryPoint]:
     """The policies of this and of other installed distributions; nothing of others is imported yet."""
     own = [EntryPoint(name, value, GROUP) for name, value in SHIPPED.items()]
+    own += [EntryPoint(name, BY_PROFILE, GROUP) for name in PROFILES]
     return list({(entry.name, entry.value): entry for entry in (*own, *entry_points(group=GROUP))}.values())
 
 
@@ -94,8 +104,8 @@ def find_policy(name: str) -> Factory:
     matching = [entry for entry in found if entry.name == name]
     if not matching:
         names = sorted({entry.name for entry in found})
-        remedy = did_you_mean(name, names, f"known are {', '.join(names)}")
-        raise UnknownPolicyError(f"no policy is called {name}", f"entry points {GROUP}", remedy)
+        remedy = f"{did_you_mean(name, names)} known are {', '.join(names)}, and profiles with --profile FILE"
+        raise UnknownPolicyError(f"no policy is called {name}", f"entry points {GROUP}", remedy.strip())
     if len(matching) > 1:
         raise SimulationError(
             f"two policies are called {name}", f"entry points {GROUP}", "uninstall one of the packages"
@@ -107,6 +117,8 @@ def find_policy(name: str) -> Factory:
             f"the policy {name} cannot be loaded: {type(error).__name__}: {error}", matching[0].value,
             "correct the package that offers it",
         ) from error  # fmt: skip
+    if matching[0].value == BY_PROFILE:
+        return functools.partial(factory, profile=name)  # type: ignore[call-arg]
     return factory
 
 

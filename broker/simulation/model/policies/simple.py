@@ -1,12 +1,14 @@
-"""Three simple policies: chance, the shortest queue, and the queue that has the data. All keep to queues that fit."""
+"""Simple policies: chance, the shortest queue, the least loaded, the data. All keep to queues that fit."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
+from broker.domain.retry import RETRY_AFTER
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.policies.base import Assignment, FittingQueues, WaitingJobs, nucleus_by_space
@@ -15,6 +17,8 @@ from broker.simulation.model.streams import stream
 
 #: A task that found no queue is looked at again after so long.
 RETRY_S = 600.0
+#: Part of its slots by which a queue without the input counts as fuller.
+REMOTE_PENALTY = 0.5
 
 
 class SimplePolicy:
@@ -39,6 +43,10 @@ class SimplePolicy:
     def retry_s(self, task: TaskState) -> float:
         """A task that found no queue waits for ten minutes."""
         return RETRY_S if task.unassigned else 0.0
+
+    def retry_nucleus_s(self) -> float:
+        """As long as a task waits that found no nucleus."""
+        return RETRY_AFTER.total_seconds()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """Jobs that have waited longer than the scenario's timeout."""
@@ -111,6 +119,58 @@ class LeastLoaded(SimplePolicy):
             heights = load[queues] / slots[queues]
             return self._random.choice(queues[heights == heights.min()], size=len(state.unassigned))
         return shortest(queues, load, slots, len(state.unassigned))
+
+
+class ShortestQueue(SimplePolicy):
+    """The queues with the fewest jobs, waiting and running, whatever their size."""
+
+    name = "shortest_queue"
+
+    def _choose(self, view: GridView, state: TaskState, queues: Ints, load: Floats) -> Ints:
+        return shortest(queues, load, np.ones(len(load)), len(state.unassigned))
+
+
+class LeastLoadedLocal(LeastLoaded):
+    """The least loaded queues, where one without the input counts as fuller by half of its slots."""
+
+    name = "least_loaded_local"
+
+    def _choose(self, view: GridView, state: TaskState, queues: Ints, load: Floats) -> Ints:
+        slots = np.maximum(1.0, view.queues.cores / state.kind.cores)
+        far = ~np.isin(view.queues.site, state.task.sources) if state.kind.input_gb > 0 else np.zeros(len(slots))
+        return super()._choose(view, state, queues, load + REMOTE_PENALTY * slots * far)
+
+
+class ShortestDelay(SimplePolicy):
+    """Join the shortest expected delay, by published core power and estimated work, job after job."""
+
+    name = "shortest_delay"
+
+    def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
+        """See :class:`Policy`."""
+        self._cores = view.busy_cores + view.waiting_cores
+        return super().assign(view, tasks, cycle)
+
+    def _choose(self, view: GridView, state: TaskState, queues: Ints, load: Floats) -> Ints:
+        wide, size = float(state.kind.cores), np.maximum(view.queues.cores[queues], 1)
+        run_s = state.believed_work_hs06s / (wide * view.queues.corepower[queues])
+        ahead = self._cores[queues]
+        heap = [(_delay_s(at, wide, int(size[n]), run_s[n]), n) for n, at in enumerate(ahead.tolist())]
+        heapq.heapify(heap)
+        chosen = []
+        for _ in state.unassigned:
+            place = heap[0][1]
+            ahead[place] += wide
+            heapq.heapreplace(heap, (_delay_s(ahead[place], wide, int(size[place]), run_s[place]), place))
+            chosen.append(place)
+        if view.own_counters:
+            self._cores[queues] = ahead
+        return queues[np.array(chosen, dtype=np.int64)]
+
+
+def _delay_s(ahead: float, wide: float, size: int, run_s: float) -> float:
+    """Seconds until a job would end: what is ahead of it beyond the size drains at the pace of its own like."""
+    return float(run_s * (1.0 + max(0.0, ahead + wide - size) / size))
 
 
 class DataFirst(LeastLoaded):

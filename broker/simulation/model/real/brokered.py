@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -11,10 +12,12 @@ import numpy as np
 from broker import resources
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobsCycle
-from broker.brokerages.profile import read_profile, rules_of
+from broker.brokerages.profile import NotInProfile, Profile, read_profile, rules_of
 from broker.brokerages.registry import brokerage
+from broker.domain.retry import RETRY_AFTER
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig import Tuning
+from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import NOT_YET, TaskState
 from broker.simulation.model.policies.base import Assignment, WaitingJobs
@@ -37,17 +40,29 @@ class Brokered:
         scenario: of the simulation.
         seed: of the draws.
         values: gdpconfig keys that differ from the shipped tuning.
+        profile: by which it decides, or the name of a shipped one.
+
+    Attributes:
+        name: of the profile.
+
+    Raises:
+        SimulationError: the profile lacks one of the three brokerages.
+        ProfileError: one of its rules cannot be used.
     """
 
-    name = "seed"
-    #: The shipped profile by which it decides.
-    profile = "seed"
-
-    def __init__(self, scenario: Scenario, seed: int, values: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        values: Mapping[str, object] | None = None,
+        profile: Profile | str = "seed",
+    ) -> None:
         self.scenario, self.seed = scenario, seed
         self.keeper = SnapshotKeeper(scenario)
-        profile = read_profile(_shipped(self.profile), _shipped)
-        self.rules: dict[str, Rules] = {name: rules_of(profile, name) for name in (TASKS, JOBS, ANALYSIS)}
+        self.profile = shipped_profile(profile) if isinstance(profile, str) else profile
+        self.name = self.profile.profile
+        self.rules: dict[str, Rules] = {name: _rules(self.profile, name) for name in (TASKS, JOBS, ANALYSIS)}
+        self._sources = {name: _named_sources(rules) for name, rules in self.rules.items()}
         self.tuning = Tuning.defaults(VO).with_values(values or {})  # type: ignore[arg-type]
         self.faults: dict[str, int] = {}
         self._endings = Endings(scenario, self.tuning)
@@ -108,15 +123,17 @@ class Brokered:
         return dataclasses.replace(work, work=dataclasses.replace(work.work, analysis_request=analysis_request(tasks)))
 
     def snapshot_for(self, name: str, view: GridView, tasks: Sequence[TaskState]) -> Any:
-        """The grid as a job brokerage sees it."""
-        if name != ANALYSIS:
-            return self.keeper.snapshot(view)
-        users = sorted({state.task.user for state in tasks})
-        return self.keeper.with_users(view, users, outside=self.profile != "seed")
+        """The grid as a job brokerage sees it, with the sources that its rules and steps name."""
+        users = sorted({state.task.user for state in tasks}) if name == ANALYSIS else None
+        return self.keeper.with_sources(view, self._sources[name], users)
 
     def retry_s(self, task: TaskState) -> float:
-        """As long as the brokerage lets a task wait that is pending or throttled."""
-        return self._waits_s.get(task.task.number, 0.0)
+        """As long as the brokerage lets a pending or throttled task wait; no time where each cycle decides again."""
+        return 0.0 if self.profile.redecide == "each_cycle" else self._waits_s.get(task.task.number, 0.0)
+
+    def retry_nucleus_s(self) -> float:
+        """As long as the task brokerage lets a task wait that found no nucleus."""
+        return 0.0 if self.profile.redecide == "each_cycle" else RETRY_AFTER.total_seconds()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """The jobs that timeouts and rebrokerages take back."""
@@ -125,13 +142,6 @@ class Brokered:
     def _note_faults(self, faults: Sequence[Any]) -> None:
         for fault in faults:
             self.faults[fault.rule] = self.faults.get(fault.rule, 0) + 1
-
-
-class Panda(Brokered):
-    """The same by the profile ``panda``: every decision as PanDA takes it."""
-
-    name = "panda"
-    profile = "panda"
 
 
 def by_brokerage(tasks: Sequence[TaskState]) -> list[tuple[str, list[TaskState]]]:
@@ -143,5 +153,52 @@ def by_brokerage(tasks: Sequence[TaskState]) -> list[tuple[str, list[TaskState]]
     return [(name, own) for name, own in parts if own]
 
 
+def shipped_profile(name: str) -> Profile:
+    """The shipped profile of a name, with what it extends.
+
+    Raises:
+        OSError: there is none.
+    """
+    return read_profile(_shipped(name), _shipped)
+
+
+def read_own_profile(path: Path) -> Profile:
+    """The profile in a file; what it extends lies beside it as ``NAME.yaml``, or is shipped.
+
+    Raises:
+        SimulationError: it cannot be read.
+        ProfileError: it is wrong, or extends one that is not there.
+    """
+
+    def other(name: str) -> str:
+        beside = path.parent / f"{name}.yaml"
+        return beside.read_text(encoding="utf-8") if beside.is_file() and beside != path else _shipped(name)
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimulationError("the profile cannot be read", str(path), str(error)) from error
+    return read_profile(text, other)
+
+
 def _shipped(name: str) -> str:
     return resources.path(f"config/profiles/{name}.yaml").read_text(encoding="utf-8")
+
+
+def _rules(profile: Profile, brokerage_name: str) -> Rules:
+    try:
+        return rules_of(profile, brokerage_name)
+    except NotInProfile as error:
+        raise SimulationError(
+            f"the profile {profile.profile} has no brokerage {brokerage_name}",
+            "broker simulate",
+            f"a simulated grid needs {TASKS}, {JOBS} and {ANALYSIS}: take a profile that has them",
+        ) from error
+
+
+def _named_sources(rules: Rules) -> frozenset[str]:
+    """What rules and steps ask for beside the tables of every snapshot, as the agent finds it."""
+    chains = (rules.chain, *rules.needed.values())
+    of_rules = {source for chain in chains for rule in chain for source in rule.sources}
+    of_steps = {source for chain in chains for step in chain.named_steps.values() for source in step.needed_sources()}
+    return frozenset(of_rules | of_steps)

@@ -15,6 +15,7 @@ from broker.simulation.model.scenario import Scenario
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.global_share_targets import targets_of
 
 #: The instant at which every simulation begins, a Monday.
 START = datetime(2026, 8, 3, tzinfo=UTC)
@@ -55,6 +56,17 @@ def sources_of(scenario: Scenario) -> list[RawSource]:
         _source("metrics"),
         _source("quota"),
     ]
+
+
+def share_values(scenario: Scenario) -> list[tuple[str, int]]:
+    """The shares as ``global_shares`` holds them: values in whole percent."""
+    total = sum(weight for _, weight in scenario.shares)
+    return [(name, round(100 * weight / total)) for name, weight in scenario.shares]
+
+
+def share_targets(scenario: Scenario) -> dict[str, float]:
+    """What the source ``global_share_targets`` builds of them."""
+    return targets_of((name, float(value), None) for name, value in share_values(scenario))
 
 
 def _source(name: str, **tables: Sequence[Mapping[str, Any]]) -> RawSource:

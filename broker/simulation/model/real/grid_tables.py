@@ -11,7 +11,7 @@ import numpy as np
 
 from broker.domain.grid import COUNTED_STATUSES
 from broker.simulation.model.information import GridView
-from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, VO, endpoint, instant, sources_of
+from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, VO, endpoint, instant, share_values, sources_of
 from broker.simulation.model.real.snapshots import RUNNING_JOB_CORES, free_gb, last_starts_s, over_nuclei
 from broker.simulation.model.real.user_figures import LABEL, share_usage, user_name
 from broker.simulation.model.scenario import Scenario
@@ -42,9 +42,8 @@ class GridTables:
             for name, rows in source.tables.items()
             if "." not in name and rows.values
         }
-        total = sum(weight for _, weight in scenario.shares)
         self._fixed["global_shares"] = [
-            {"name": name, "value": round(100 * weight / total), "vo": VO} for name, weight in scenario.shares
+            {"name": name, "value": value, "vo": VO} for name, value in share_values(scenario)
         ]
         self._sites = {site.name: place for place, site in enumerate(scenario.sites)}
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts, LinkMatrix
 from broker.simulation.model.information import GridView
-from broker.simulation.model.real.grid_rows import START, VO, instant, static_snapshot
+from broker.simulation.model.real.grid_rows import START, VO, instant, share_targets, static_snapshot
 from broker.simulation.model.real.user_figures import analysis_grid, outside_values
 from broker.simulation.model.scenario import Scenario
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
 
 _DEFINED = COUNTED_STATUSES.index("defined")
 _RUNNING = COUNTED_STATUSES.index("running")
@@ -78,17 +79,22 @@ class SnapshotKeeper:
         """(Q,) scenario's queue of each candidate of a snapshot as a brokerage reads it; some add candidates."""
         return self._order[snapshot.queues.unified]
 
-    def with_users(self, view: GridView, users: Sequence[int], *, outside: bool) -> Snapshot:
-        """The same with what the analysis brokerage asks of these users.
+    def with_sources(self, view: GridView, sources: Collection[str], users: Sequence[int] | None) -> Snapshot:
+        """The same with what the rules and steps of a job brokerage name.
 
         Args:
             view: of the grid.
-            users: about whom is asked.
-            outside: with the values of the sources that only some profiles read.
+            sources: that are named.
+            users: about whom the analysis brokerage asks; None for the production brokerage.
         """
-        analysis = analysis_grid(self.scenario, view, self._order, users)
-        offered = outside_values(self.scenario, view.users) if outside else {}
-        return dataclasses.replace(self.snapshot(view), analysis=analysis, offered=offered)
+        snapshot = self.snapshot(view)
+        offered = {name: value for name, value in outside_values(self.scenario, view.users).items() if name in sources}
+        if SHARE_TARGETS in sources:
+            offered[SHARE_TARGETS] = share_targets(self.scenario)
+        if users is not None:
+            analysis = analysis_grid(self.scenario, view, self._order, users)
+            return dataclasses.replace(snapshot, analysis=analysis, offered=offered)
+        return dataclasses.replace(snapshot, offered=offered) if offered else snapshot
 
     def _jobs(self, view: GridView) -> JobCounts:
         by_tag = view.counts[self._order][:, self._tag_order, :].copy()

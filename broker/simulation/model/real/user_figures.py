@@ -70,7 +70,7 @@ def share_usage(scenario: Scenario, view: GridView) -> dict[str, float]:
 
 
 def outside_values(scenario: Scenario, reading: UserReading) -> dict[str, Any]:
-    """The values of the sources that the profile ``panda`` asks for beside the tables of the snapshot."""
+    """The values of the sources about users and starts that some profiles ask for beside the tables of the snapshot."""
     names = [queue.name for queue in scenario.queues]
     counts: dict[tuple[str, str], dict[str, dict[str, tuple[float, float]]]] = {}
     for user, group, queue in zip(*np.nonzero(reading.jobs.sum(axis=3)), strict=True):

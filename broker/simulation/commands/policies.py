@@ -1,0 +1,94 @@
+"""The policies that ``broker simulate`` compares, as they were named: policies, own profiles, and values for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from broker.brokerages.profile import Profile
+from broker.cli.extras import require
+from broker.gdpconfig.catalogue import shipped_catalogue
+from broker.gdpconfig.proposals import read_proposals
+from broker.simulation.answers.simulated_agents import check_agents_only
+from broker.simulation.model.comparing import Case, ScenarioOf
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.policies.base import PROFILES, find_policy
+from broker.simulation.model.real.brokered import read_own_profile
+from broker.simulation.model.real.grid_rows import VO
+
+DEFAULT = "seed"
+
+
+@dataclass(frozen=True)
+class WantedPolicy:
+    """A policy as it was named.
+
+    Attributes:
+        label: its name in tables: that of the policy or of the profile.
+        profile: the site's own, None for a policy that is found by its name.
+        values: gdpconfig keys that differ from the shipped tuning.
+    """
+
+    label: str
+    profile: Profile | None = None
+    values: tuple[tuple[str, Any], ...] = ()
+
+    def case(self, scenario_of: ScenarioOf, seed: int) -> Case:
+        """One simulation with it."""
+        return Case(self.label, self.label, seed, scenario_of, self.values, self.profile)
+
+
+def wanted_policies(
+    policies: Sequence[str], profiles: Sequence[Path], values: Sequence[str], through_database: bool
+) -> list[WantedPolicy]:
+    """The policies to compare, each once, in their order; the shipped one where none is named.
+
+    Args:
+        policies: names.
+        profiles: files with profiles of the site's own.
+        values: ``KEY=VALUE``, for all policies that decide by a profile.
+        through_database: whether the agents themselves decide.
+
+    Raises:
+        ExtraMissing: the packages of the extra ``simulate`` are not installed.
+        UnknownPolicyError: there is no such policy.
+        SimulationError: two policies have one name, values that no policy reads, or no agent decides so.
+        ProfileError: a profile is wrong.
+        NotAProposal: a value is not written as KEY=VALUE.
+        UnknownKeyError: there is no such key.
+        ValueRefusedError: a value is of the wrong type or out of range.
+    """
+    require("simulate")
+    names = list(dict.fromkeys(policies)) or ([] if profiles else [DEFAULT])
+    for name in names:
+        find_policy(name)
+    if through_database:
+        check_agents_only(names)
+        if profiles or values:
+            raise SimulationError(
+                "the agents on a database decide by shipped profiles and the shipped tuning",
+                "--through-database",
+                "leave out --profile and --set, or --through-database",
+            )
+    given = tuple((one.key, one.value) for one in read_proposals(shipped_catalogue(), values, VO))
+    found = [WantedPolicy(name, None, given if name in PROFILES else ()) for name in names]
+    found += [WantedPolicy(own.profile, own, given) for own in map(read_own_profile, profiles)]
+    _check(found, bool(given))
+    return found
+
+
+def _check(found: Sequence[WantedPolicy], has_values: bool) -> None:
+    labels = [one.label for one in found]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise SimulationError(
+            f"two policies are called {twice}", "--policy and --profile", "give the profile a name of its own"
+        )
+    if has_values and not any(one.values for one in found):
+        raise SimulationError(
+            f"{', '.join(labels)}: no policy here reads gdpconfig keys",
+            "--set",
+            f"compare one of {', '.join(PROFILES)}, or a profile of your own",
+        )

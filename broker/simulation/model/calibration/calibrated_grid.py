@@ -1,0 +1,135 @@
+"""A grid whose jobs, failures and limits are those of a calibration; its size is that of the parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from broker.simulation.model.calibration.fit import Calibration
+from broker.simulation.model.generated_grid import DAY_S, GridParameters, generate, task_of
+from broker.simulation.model.job_kinds import JobKind
+from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, Task, check, fits
+from broker.simulation.model.streams import stream
+
+#: Classes of memory with a smaller part of a label's jobs are left out.
+LEAST_PART = 0.02
+#: Failures of queues whatever they run, and parts of the pairs of queue and kind that fail often, and mostly (assumed).
+QUEUE_FAILURES, BAD_PAIRS, BROKEN_PAIRS = (1.0, 200.0), 0.02, 0.005
+#: A job that uses more than it asked for by this part is killed: finished jobs are seen at 1.4 times (assumed).
+MEMORY_SLACK = 0.5
+SHARE = "Production"
+
+
+@dataclass(frozen=True)
+class CalibratedChoice:
+    """A calibrated grid of a size; called with a seed it makes the scenario."""
+
+    calibration: Calibration
+    parameters: GridParameters
+    name: str
+    ages: Ages = field(default_factory=Ages)
+
+    def __call__(self, seed: int) -> Scenario:
+        """The scenario of a seed."""
+        made = calibrated_scenario(self.calibration, self.parameters, self.name, seed)
+        return dataclasses.replace(made, ages=self.ages)
+
+
+def calibrated_scenario(calibration: Calibration, parameters: GridParameters, name: str, seed: int) -> Scenario:
+    """The scenario: generated queues, sites and links, with calibrated jobs in tasks that differ.
+
+    Raises:
+        SimulationError: the parameters make no grid that work fits in.
+    """
+    base = generate(dataclasses.replace(parameters, load=1e-6, jobs=None), seed)
+    kinds = _kinds(calibration)
+    queues = tuple(_failing(queue, sorted(kinds), seed) for queue in _roomy(base.queues, kinds, seed))
+    usable = {name: one for name, one in kinds.items() if any(fits(queue, one[0]) for queue in queues)}
+    return check(
+        dataclasses.replace(
+            base,
+            name=name,
+            queues=queues,
+            shares=((SHARE, 1.0),),
+            kinds={name: kind for name, (kind, _) in usable.items()},
+            tasks=_tasks(parameters, usable, queues, base.sites, seed),
+            memory_slack=MEMORY_SLACK,
+            enforce_walltime=True,
+        )
+    )
+
+
+def _kinds(calibration: Calibration) -> dict[str, tuple[JobKind, float]]:
+    """Each kind and class of memory with its part of all jobs; kills for memory come out of the run, not of a rate."""
+    whole = sum(kind.jobs for kind in calibration.kinds)
+    found = {}
+    for rank, kind in enumerate(calibration.kinds):
+        for asked, part in kind.asked_mb.items():
+            if part >= LEAST_PART:
+                name = f"kind-{rank:03d}-{asked:.0f}"
+                rate = kind.failure_rate * (1.0 - kind.failures.get("memory", 0.0))
+                made = dataclasses.replace(kind.kind(name, asked), failure_rate=rate)
+                found[name] = (made, part * kind.jobs / whole)
+    return found
+
+
+def _roomy(queues: Sequence[Queue], kinds: dict[str, tuple[JobKind, float]], seed: int) -> list[Queue]:
+    """The queues with as much memory a core as the classes ask for, as often as jobs ask for it; the last has most."""
+    gb = np.array([kind.memory_gb_core for kind, _ in kinds.values()])
+    parts = np.array([part for _, part in kinds.values()])
+    drawn = [float(stream(seed, queue.name, "memory").choice(gb, p=parts / parts.sum())) for queue in queues]
+    drawn[-1] = float(gb.max())
+    return [
+        dataclasses.replace(
+            queue, node_memory_gb=queue.node_cores * max(memory, queue.node_memory_gb / queue.node_cores)
+        )
+        for queue, memory in zip(queues, drawn, strict=True)
+    ]
+
+
+def _failing(queue: Queue, kinds: Sequence[str], seed: int) -> Queue:
+    """A queue of which most hardly fail, and a few fail with single kinds."""
+    rate = float(stream(seed, queue.name, "queue failure").beta(*QUEUE_FAILURES))
+    pairs = {}
+    for kind in kinds:
+        random = stream(seed, queue.name, f"pair failure {kind}")
+        drawn, height = float(random.random()), float(random.random())
+        if drawn < BROKEN_PAIRS:
+            pairs[kind] = 0.5 + 0.5 * height
+        elif drawn < BROKEN_PAIRS + BAD_PAIRS:
+            pairs[kind] = 0.03 + 0.47 * height
+    return dataclasses.replace(queue, failure_rate=rate, failure_of_kind=pairs)
+
+
+def _tasks(
+    parameters: GridParameters,
+    kinds: dict[str, tuple[JobKind, float]],
+    queues: tuple[Queue, ...],
+    sites: tuple[Site, ...],
+    seed: int,
+) -> tuple[Task, ...]:
+    """Tasks until the load is offered: kinds as often as their parts of all jobs, each task with its own number."""
+    random = stream(seed, "calibrated", "arrivals")
+    names, parts = list(kinds), np.array([part for _, part in kinds.values()])
+    cost = {name: _core_s(kind) for name, (kind, _) in kinds.items()}
+    left = parameters.load * sum(queue.cores for queue in queues) * parameters.days * DAY_S
+    tasks: list[Task] = []
+    while left > 0:
+        name = str(random.choice(names, p=parts / parts.sum()))
+        drawn = int(random.lognormal(math.log(parameters.median_jobs), parameters.spread_jobs))
+        jobs = max(1, min(drawn, parameters.most_jobs, math.ceil(left / cost[name])))
+        left -= jobs * cost[name]
+        tasks.append(task_of(parameters, kinds[name][0], jobs, 0, sites, random))
+    ordered = sorted(tasks, key=lambda task: task.arrival_s)
+    return tuple(dataclasses.replace(task, number=place + 1) for place, task in enumerate(ordered))
+
+
+def _core_s(kind: JobKind) -> float:
+    """Cores times mean wall time of a job."""
+    if kind.wall_s is None:
+        return 1.0
+    return kind.cores * float(kind.wall_s.quantile((np.arange(200) + 0.5) / 200).mean())

@@ -1,0 +1,264 @@
+"""How near a calibration comes to figures that it was not fitted to: each measure with its limit, and whether it holds.
+
+Labels have no names here, so cells are matched by the order of their values: the smallest median simulated with the
+smallest measured, and so on. Queues are matched by campaign, site and memory asked, as far as the fit knows them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.simulation.model.calibration.fit import Calibration, ClassFit, KindFit
+from broker.simulation.model.calibration.links import PROBABILITIES as LINK_PROBABILITIES
+from broker.simulation.model.calibration.links import TransferFigures, draw_links, drawn_figures
+from broker.simulation.model.calibration.profiles import CLASSES, PROBABILITIES, QUANTITIES, Cell, Profiles
+from broker.simulation.model.job_kinds import REFERENCE_HS06, draw_jobs, draw_memory_used_mb
+from broker.simulation.model.streams import stream
+
+#: Cells of fewer jobs do not judge a fit.
+FEWEST_JOBS = 300
+#: Jobs that are simulated of each kind, and seeds of links.
+SIMULATED_JOBS, SEEDS = 4000, 10
+MEDIAN_LIMIT, P90_LIMIT = 0.10, 0.35
+DISTANCE_LIMIT, POOLED_LIMIT, MIX_LIMIT = 0.15, 0.10, 0.10
+LINK_LIMIT, CONCENTRATION_LIMIT, ASKED_LIMIT = 0.25, 0.10, 0.15
+TOP_PARTS = (0.01, 0.05, 0.1)
+RESAMPLES = 200
+NAMES = {0.1: "p10", 0.5: "p50", 0.75: "p75", 0.9: "p90"}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of a fit.
+
+    Attributes:
+        quantity: what is compared; ``measure`` how; ``cells`` how many judge.
+        value: found, None where nothing can be compared; ``note`` says why.
+        limit: that the value may not exceed.
+        low, high: 95 % interval of the value by drawing cells again, None where there are too few.
+    """
+
+    quantity: str
+    measure: str
+    value: float | None
+    limit: float
+    cells: int
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+    @property
+    def passes(self) -> bool | None:
+        """Whether the limit is kept; None where it is not known."""
+        return None if self.value is None else self.value <= self.limit
+
+    def document(self) -> dict[str, Any]:
+        """The measure as ``--json`` prints it."""
+        return {
+            "kind": "measure", "quantity": self.quantity, "measure": self.measure, "value": self.value,
+            "limit": self.limit, "passes": self.passes, "cells": self.cells,
+            "interval": None if self.low is None else [self.low, self.high], "note": self.note or None,
+        }  # fmt: skip
+
+
+def check_profiles(calibration: Calibration, profiles: Profiles) -> list[Measure]:
+    """All measures of jobs; ``profiles`` are of another half, time or site than the fit."""
+    labels = [cell for cell in profiles.labels if cell.jobs >= FEWEST_JOBS]
+    queues = [cell for cell in profiles.queues if cell.jobs >= FEWEST_JOBS]
+    kinds = [kind for kind in calibration.kinds if kind.jobs >= FEWEST_JOBS]
+    made = [simulated(kind, number) for number, kind in enumerate(kinds)]
+    found = _of_labels(labels, made)
+    matched = [(cell, one) for cell in queues if (one := _class_of(calibration.classes, cell)) is not None]
+    missed = [
+        f"{cell.campaign} {cell.site} {cell.name}" for cell in queues if cell not in [pair[0] for pair in matched]
+    ]
+    found += _of_queues(matched, missed)
+    found += _failures("labels", [c.failure_rate for c in labels], [k.failure_rate for k in kinds],
+                       [c.jobs for c in labels], [k.jobs for k in kinds])  # fmt: skip
+    found += _failures("queues", [c.failure_rate for c, _ in matched], [k.failure_rate for _, k in matched],
+                       [c.jobs for c, _ in matched], [c.jobs for c, _ in matched])  # fmt: skip
+    found.append(_mix(labels, kinds))
+    found += _asked(matched)
+    found.append(
+        Measure("queue time", "p50 and p90 inside the simulated interval", None, 0.0, 0,
+                note="profiles hold no queue times; --check --records has them")
+    )  # fmt: skip
+    return found
+
+
+def simulated(kind: KindFit, number: int) -> dict[str, tuple[float, ...]]:
+    """p10, p50, p90 of what jobs of a kind take in the simulator, by quantity."""
+    job_kind = kind.kind(f"kind-{number:03d}", next(iter(kind.asked_mb)))
+    draws = draw_jobs(job_kind, SIMULATED_JOBS, 0, number + 1, 1)
+    wall = draws.work_hs06s / (REFERENCE_HS06 * kind.cores * draws.efficiency)
+    columns = {"cpu_s": draws.work_hs06s / REFERENCE_HS06, "wall_s": wall}
+    # what a source calls efficiency need not be CPU over wall time of the payload: it has a distribution of its own
+    uniform = stream(0, number + 1, "efficiency").random(SIMULATED_JOBS)
+    columns["cpu_efficiency"] = job_kind.efficiency.quantile(uniform)
+    memory = draw_memory_used_mb(job_kind, SIMULATED_JOBS, 0, number + 1)
+    if memory is not None:
+        columns["max_rss_mb"] = memory
+    return {name: tuple(np.quantile(values, PROBABILITIES).tolist()) for name, values in columns.items()}
+
+
+def _of_labels(labels: Sequence[Cell], made: Sequence[Mapping[str, tuple[float, ...]]]) -> list[Measure]:
+    found, every = [], []
+    for name in QUANTITIES:
+        real = np.array([_three(cell, name) for cell in labels if name in cell.quantities]).reshape(-1, 3)
+        model = np.array([one[name] for one in made if name in one]).reshape(-1, 3)
+        if not len(real) or not len(model):
+            found.append(Measure(f"{name} by label", "median abs ln ratio", None, MEDIAN_LIMIT, 0, note="no cells"))
+            continue
+        off = _in_order(real, model)
+        every.append(off)
+        found += _two(f"{name} by label", off)
+    return found + (_two("all quantities by label", np.concatenate(every)) if every else [])
+
+
+def _in_order(real: Floats, model: Floats) -> Floats:
+    """(cells, 3) abs(ln simulated/real), where cells are matched by the order of each quantile."""
+    places = (np.arange(len(real)) + 0.5) / len(real)
+    known = (np.arange(len(model)) + 0.5) / len(model)
+    columns = []
+    for at in range(3):
+        ordered = np.interp(places, known, np.sort(np.log(model[:, at])))
+        columns.append(np.abs(ordered - np.sort(np.log(real[:, at]))))
+    return np.array(columns).T
+
+
+def _of_queues(matched: Sequence[tuple[Cell, KindFit]], missed: Sequence[str]) -> list[Measure]:
+    note = f"not known to the calibration: {', '.join(missed)}" if missed else ""
+    made = {id(kind): simulated(kind, 10_000 + number) for number, (_, kind) in enumerate(matched)}
+    found, every = [], []
+    for name in QUANTITIES:
+        pairs = [
+            (_three(cell, name), made[id(kind)][name])
+            for cell, kind in matched
+            if name in cell.quantities and name in made[id(kind)]
+        ]
+        if not pairs:
+            found.append(Measure(f"{name} by queue", "median abs ln ratio", None, MEDIAN_LIMIT, 0, note=note))
+            continue
+        off = np.abs(np.log([one for _, one in pairs]) - np.log([cell for cell, _ in pairs]))
+        every.append(off)
+        found += _two(f"{name} by queue", off, note)
+    return found + (_two("all quantities by queue", np.concatenate(every), note) if every else [])
+
+
+def _two(quantity: str, off: Floats, note: str = "") -> list[Measure]:
+    return [
+        Measure(quantity, f"{word} abs ln ratio of p10, p50, p90", float(np.quantile(off, part)), limit, len(off),
+                *_again(off, lambda rows, part=part: float(np.quantile(rows, part))), note=note)
+        for word, part, limit in (("median", 0.5, MEDIAN_LIMIT), ("p90", 0.9, P90_LIMIT))
+    ]  # fmt: skip
+
+
+def _again(rows: Floats, figure: Any) -> tuple[float | None, float | None]:
+    """95 % interval of a figure by drawing cells again."""
+    if len(rows) < 5:
+        return None, None
+    random = stream(0, "calibration", "check")
+    drawn = [figure(rows[random.integers(len(rows), size=len(rows))]) for _ in range(RESAMPLES)]
+    low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
+    return low, high
+
+
+def _three(cell: Cell, name: str) -> tuple[float, float, float]:
+    one = cell.quantities[name]
+    return one.p10, one.p50, one.p90
+
+
+def _class_of(classes: Sequence[ClassFit], cell: Cell) -> KindFit | None:
+    """The same queue, else its class over the sites of its campaign; a queue of no known campaign is not matched."""
+    same = [one for one in classes if one.campaign == cell.campaign and one.asked_mb == cell.memory_asked_mb]
+    here = [one for one in same if one.site == cell.site and (one.asked_mb is not None or one.fitted.jobs == cell.jobs)]
+    return next((one.fitted for one in (*here, *(one for one in same if not one.site and cell.site))), None)
+
+
+def _failures(
+    by: str, real: Sequence[float], model: Sequence[float], real_jobs: Sequence[int], model_jobs: Sequence[int]
+) -> list[Measure]:
+    title = f"failure by {by[:-1]}"
+    if not real or not model:
+        return [Measure(title, "Kolmogorov distance", None, DISTANCE_LIMIT, 0, note="no cells")]
+    rates, made = np.array(real), np.array(model)
+    pooled, pooled_made = np.average(rates, weights=real_jobs), np.average(made, weights=model_jobs)
+    off = abs(pooled_made / pooled - 1) if pooled > 0 else math.inf
+    low, high = _again(rates, lambda rows: kolmogorov(rows, made))
+    return [
+        Measure(title, "Kolmogorov distance over cells", kolmogorov(rates, made), DISTANCE_LIMIT, len(rates),
+                low, high),
+        Measure(title, "pooled rate, part off", float(off), POOLED_LIMIT, len(rates),
+                note=f"real {pooled:.4f}, simulated {pooled_made:.4f}"),
+    ]  # fmt: skip
+
+
+def kolmogorov(one: Floats, other: Floats) -> float:
+    """The largest distance of two distribution functions.
+
+    >>> kolmogorov(np.array([1.0, 2.0]), np.array([1.0, 3.0]))
+    0.5
+    """
+    at = np.concatenate([one, other])
+    below = [np.searchsorted(np.sort(side), at, side="right") / len(side) for side in (one, other)]
+    return float(np.abs(below[0] - below[1]).max())
+
+
+def _mix(labels: Sequence[Cell], kinds: Sequence[KindFit]) -> Measure:
+    real = np.array([float(sum(cell.failures.get(name, 0) for cell in labels)) for name in CLASSES])
+    made = np.array([sum(kind.failures.get(name, 0.0) * kind.failed for kind in kinds) for name in CLASSES])
+    if not real.sum() or not made.sum():
+        return Measure("classes of failure", "total variation", None, MIX_LIMIT, 0, note="no failures with codes")
+    parts = (real / real.sum(), made / made.sum())
+    note = "; ".join(f"{name} {a:.3f} real {b:.3f} simulated" for name, a, b in zip(CLASSES, *parts, strict=True))
+    off = float(np.abs(parts[0] - parts[1]).sum() / 2)
+    return Measure("classes of failure", "total variation", off, MIX_LIMIT, len(labels), note=note)
+
+
+def _asked(matched: Sequence[tuple[Cell, KindFit]]) -> list[Measure]:
+    """Used over asked memory by class; what is asked is the same on both sides."""
+    found = []
+    for at, word in ((1, "p50"), (2, "p90")):
+        off = [
+            abs(math.log(kind.quantities["max_rss_mb"].quantile(np.array([PROBABILITIES[at]]))[0]
+                         / _three(cell, "max_rss_mb")[at]))
+            for cell, kind in matched
+            if cell.memory_asked_mb and "max_rss_mb" in cell.quantities and "max_rss_mb" in kind.quantities
+        ]  # fmt: skip
+        value = float(np.max(off)) if off else None
+        found.append(Measure("used over asked memory by class", f"largest abs ln ratio of {word}", value, ASKED_LIMIT,
+                             len(off), note="" if off else "no class of memory is known to both"))  # fmt: skip
+    return found
+
+
+def check_transfers(calibration: Calibration, figures: TransferFigures) -> list[Measure]:
+    """The measures of links: the mean over ten seeds against what was counted."""
+    if calibration.links is None:
+        return [Measure("links", "failure quantiles", None, LINK_LIMIT, 0, note="the calibration has no links")]
+    made = [drawn_figures(draw_links(calibration.links, seed), TOP_PARTS) for seed in range(1, SEEDS + 1)]
+    found = []
+    for part in (0.5, 0.75, 0.9):
+        at = LINK_PROBABILITIES.index(part)
+        real = figures.error_quantiles[at]
+        own = np.array([max(one.error_quantiles[at], 1e-6) for one in made])
+        off = abs(float(np.log(own).mean()) - math.log(real)) if real > 0 else None
+        found.append(
+            Measure("failures of links of 100 attempts", f"abs ln ratio of {NAMES[part]}", off, LINK_LIMIT, SEEDS,
+                    note=f"real {real:.4g}, simulated {math.exp(np.log(own).mean()):.4g}, "
+                         f"seeds {own.min():.3g} to {own.max():.3g}")
+        )  # fmt: skip
+    for top in TOP_PARTS:
+        wanted = figures.concentration.get(top)
+        mean = float(np.mean([one.concentration[top] for one in made]))
+        found.append(
+            Measure(f"bytes of the top {100 * top:g} % of links", "difference of parts",
+                    None if wanted is None else abs(mean - wanted), CONCENTRATION_LIMIT, SEEDS,
+                    note="not counted" if wanted is None else f"real {wanted:.3f}, simulated {mean:.3f}")
+        )  # fmt: skip
+    return found

@@ -1,0 +1,244 @@
+"""What is fitted to profiles: kinds of jobs without names, classes of memory by site, and what spreads them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.simulation.model.calibration.links import LinkFit
+from broker.simulation.model.calibration.profiles import QUANTITIES, Cell, Profiles, Quantiles
+from broker.simulation.model.calibration.quantile_fits import Fitted, fit
+from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lognormal
+from broker.simulation.model.streams import stream
+
+#: Rank correlation of CPU time and wall time within a label, for which no joint figures are known (assumed).
+CPU_WALL_RANK = 0.6
+#: What a request has over the memory that is used at the 90 % quantile, where the request is not known; whole GB.
+HEADROOM = 1.3
+#: Draws of labels for intervals.
+RESAMPLES = 200
+#: Without these a cell makes no kind of jobs.
+NEEDED = frozenset({"cpu_s", "wall_s", "cpu_efficiency"})
+MB_A_GB = 1024.0
+Figure = Callable[[Floats], float]
+
+
+@dataclass(frozen=True)
+class KindFit:
+    """Jobs of one label, by rank and without its name.
+
+    Attributes:
+        jobs: that were counted, and ``failed`` of them.
+        quantities: fitted, by name.
+        cores: of a job.
+        failures: parts of the failed jobs by class.
+        asked_mb: part of the jobs by the memory that they ask for.
+    """
+
+    jobs: int
+    failed: int
+    quantities: Mapping[str, Fitted]
+    cores: int
+    failures: Mapping[str, float]
+    asked_mb: Mapping[float, float]
+
+    @property
+    def failure_rate(self) -> float:
+        """Part that failed."""
+        return self.failed / self.jobs
+
+    def kind(self, name: str, asked_mb: float) -> JobKind:
+        """The kind of jobs as the simulator runs it: wall and CPU time by their fits, correlated."""
+        rank = CPU_WALL_RANK
+        return JobKind(
+            name, "calibrated", 1, self.cores, Scaled(self.quantities["cpu_s"], REFERENCE_HS06),
+            self.quantities["cpu_efficiency"], asked_mb / MB_A_GB / self.cores, 0.0, Fixed(0.0),
+            Lognormal(30.0, 0.3), self.failure_rate, between_queues=(0.0, 0.0), starts_up=False,
+            correlations=((1.0, rank, 0.0, 0.0), (rank, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0)),
+            memory_used_mb=self.quantities.get("max_rss_mb"), wall_s=self.quantities["wall_s"],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A distribution times a factor."""
+
+    of: Fitted
+    factor: float
+
+    def quantile(self, probability: Floats) -> Floats:
+        """The values below which a draw lies with these probabilities."""
+        return self.factor * self.of.quantile(probability)
+
+
+@dataclass(frozen=True)
+class ClassFit:
+    """Jobs of one class of memory of a campaign, at one site or over its sites (``site`` empty)."""
+
+    campaign: str
+    site: str
+    asked_mb: float | None
+    fitted: KindFit
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with the number of cells it is of, and its 95 % interval by drawing cells again."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """All that was fitted.
+
+    Attributes:
+        origin: of the figures.
+        kinds: of jobs, the most frequent first.
+        classes: of memory.
+        between: what spreads the kinds: medians and s of ln(median) of wall time and memory weighted by jobs, and the
+            failures of labels: the part that never fails, and the Beta distribution of the others.
+        links: of transfers, None where there were none.
+        left_out: cells that were too small.
+    """
+
+    origin: str
+    kinds: tuple[KindFit, ...]
+    classes: tuple[ClassFit, ...]
+    between: Mapping[str, Estimate]
+    links: LinkFit | None = None
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def calibrate(profiles: Profiles, links: LinkFit | None = None) -> Calibration:
+    """Fit everything to profiles, and to transfers where there are any."""
+    asked = {cell.name: cell.memory_asked_mb for cell in profiles.queues if cell.memory_asked_mb}
+    usable = [cell for cell in profiles.labels if set(cell.quantities) >= NEEDED]
+    ordered = sorted(usable, key=lambda cell: (-cell.jobs, cell.quantities["cpu_s"].p50))
+    return Calibration(
+        origin=profiles.origin,
+        kinds=tuple(_kind(cell, _asked(cell, asked)) for cell in ordered),
+        classes=tuple(_classes(profiles.queues)),
+        between=_between(ordered),
+        links=links,
+        left_out=profiles.dropped,
+    )
+
+
+def _kind(cell: Cell, asked_mb: Mapping[float, float]) -> KindFit:
+    total = sum(cell.failures.values())
+    return KindFit(
+        jobs=cell.jobs,
+        failed=cell.failed,
+        quantities={name: fit(cell.quantities[name]) for name in QUANTITIES if name in cell.quantities},
+        cores=_cores(cell),
+        failures={name: count / total for name, count in cell.failures.items()} if total else {},
+        asked_mb=asked_mb,
+    )
+
+
+def _cores(cell: Cell) -> int:
+    """Cores that CPU time, wall time and efficiency agree on, where these are at least 3; else 1."""
+    cpu, wall, efficiency = (cell.quantities[name].p50 for name in ("cpu_s", "wall_s", "cpu_efficiency"))
+    found = cpu / (wall * efficiency)
+    return int(min(64, max(1, round(found)))) if found >= 3.0 else 1
+
+
+def _asked(cell: Cell, known: Mapping[str, float | None]) -> dict[float, float]:
+    """Part of a label's jobs by memory asked; where a queue says nothing, what the jobs use with headroom."""
+    used = cell.quantities.get("max_rss_mb")
+    guess = math.ceil((used.p90 if used else 2000.0) * HEADROOM / MB_A_GB) * MB_A_GB
+    parts: dict[float, float] = {}
+    for queue, jobs in (cell.queues or {"": cell.jobs}).items():
+        asked = float(known.get(queue) or guess)
+        parts[asked] = parts.get(asked, 0.0) + jobs / sum((cell.queues or {"": cell.jobs}).values())
+    return dict(sorted(parts.items()))
+
+
+def _classes(queues: Sequence[Cell]) -> list[ClassFit]:
+    """Each queue, and each class of a campaign over its sites: sites count alike, as a new one is one more of them."""
+    usable = [cell for cell in queues if set(cell.quantities) >= NEEDED]
+    found = [ClassFit(cell.campaign, cell.site, cell.memory_asked_mb, _fit_class(cell)) for cell in usable]
+    groups: dict[tuple[str, float], list[Cell]] = {}
+    for cell in usable:
+        if cell.site and cell.memory_asked_mb is not None:
+            groups.setdefault((cell.campaign, cell.memory_asked_mb), []).append(cell)
+    for (campaign, asked), cells in sorted(groups.items()):
+        found.append(ClassFit(campaign, "", asked, _fit_class(_over_sites(cells))))
+    return found
+
+
+def _fit_class(cell: Cell) -> KindFit:
+    return _kind(cell, {cell.memory_asked_mb: 1.0} if cell.memory_asked_mb else _asked(cell, {}))
+
+
+def _over_sites(cells: Sequence[Cell]) -> Cell:
+    names = set.intersection(*(set(cell.quantities) for cell in cells))
+    failures = {name: sum(cell.failures.get(name, 0) for cell in cells) for cell in cells for name in cell.failures}
+    return dataclasses.replace(
+        cells[0],
+        jobs=sum(cell.jobs for cell in cells),
+        failed=sum(cell.failed for cell in cells),
+        failures=failures,
+        quantities={name: _geometric([cell.quantities[name] for cell in cells]) for name in names},
+        site="",
+    )
+
+
+def _geometric(quantiles: Sequence[Quantiles]) -> Quantiles:
+    logs = np.log([dataclasses.astuple(one) for one in quantiles])
+    return Quantiles(*np.exp(logs.mean(axis=0)).tolist())
+
+
+def _between(cells: Sequence[Cell]) -> dict[str, Estimate]:
+    found = {}
+    for name in ("wall_s", "max_rss_mb"):
+        own = [cell for cell in cells if name in cell.quantities]
+        if len(own) >= 2:
+            rows = np.array([[math.log(cell.quantities[name].p50), cell.jobs] for cell in own])
+            found[f"{name}_median"] = _estimate(rows, lambda x: math.exp(_weighted_median(x)))
+            found[f"{name}_s"] = _estimate(rows, _weighted_spread)
+    rates = np.array([[cell.failure_rate, cell.jobs] for cell in cells if cell.jobs >= 300])
+    if len(rates) >= 2:
+        found["failure_none"] = _estimate(rates, lambda x: float((x[:, 0] == 0).mean()))
+        found["failure_alpha"] = _estimate(rates, lambda x: _beta(x)[0])
+        found["failure_beta"] = _estimate(rates, lambda x: _beta(x)[1])
+    return found
+
+
+def _estimate(rows: Floats, figure: Figure) -> Estimate:
+    random = stream(0, "calibration", "resample")
+    drawn = [figure(rows[random.integers(len(rows), size=len(rows))]) for _ in range(RESAMPLES)]
+    known = [value for value in drawn if math.isfinite(value)] or [math.nan]
+    low, high = np.quantile(known, [0.025, 0.975]).tolist()
+    return Estimate(figure(rows), low, high, len(rows))
+
+
+def _weighted_median(rows: Floats) -> float:
+    order = np.argsort(rows[:, 0])
+    weights = np.cumsum(rows[order, 1])
+    return float(rows[order[int(np.searchsorted(weights, weights[-1] / 2))], 0])
+
+
+def _weighted_spread(rows: Floats) -> float:
+    middle = np.average(rows[:, 0], weights=rows[:, 1])
+    return float(math.sqrt(np.average((rows[:, 0] - middle) ** 2, weights=rows[:, 1])))
+
+
+def _beta(rows: Floats) -> tuple[float, float]:
+    """The Beta distribution of the rates that are not 0, by mean and variance; NaN where there are too few."""
+    rates = rows[rows[:, 0] > 0, 0]
+    if len(rates) < 2 or rates.var() <= 0:
+        return math.nan, math.nan
+    mean, spread = float(rates.mean()), float(rates.var(ddof=1))
+    both = mean * (1 - mean) / spread - 1
+    return max(0.05, mean * both), max(0.05, (1 - mean) * both)

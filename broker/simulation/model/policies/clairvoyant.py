@@ -1,0 +1,128 @@
+"""The achievable reference: a list schedule that knows every job, the true speeds, failures and outages.
+
+It is no bound, as it does not know what arrives later, and places job after job without going back. But whatever it
+reaches can be reached on this grid, in this loop, with start-up, stage-in and outages as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.simulation.model.grid import Grid
+from broker.simulation.model.information import GridView
+from broker.simulation.model.job_states import TaskState
+from broker.simulation.model.policies.base import Assignment, WaitingJobs, nucleus_by_space
+from broker.simulation.model.scenario import Scenario, fits
+from broker.simulation.model.transfers import MOST_BYTES_S
+
+#: Start-up, and the seconds before the first byte of a stage-in: the means of what is drawn.
+START_S = 145.0
+
+
+class Clairvoyant:
+    """Each job, in the order of priority, to the queue with room for it where it ends first; the others are held back.
+
+    Args:
+        scenario: of the simulation, with what no other policy may see.
+        seed: of the draws of nuclei.
+    """
+
+    name = "clairvoyant"
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._scenario, self._seed = scenario, seed
+        queues = scenario.queues
+        self._cores = np.array([max(queue.cores, 1) for queue in queues], dtype=np.float64)
+        self._speed = np.array([queue.corepower * queue.hidden_speed for queue in queues])
+        self._site = np.array([queue.site for queue in queues], dtype=np.int64)
+        self._fits = {
+            name: np.array([fits(queue, kind) for queue in queues], dtype=np.bool_)
+            for name, kind in scenario.kinds.items()
+        }
+        self._grid: Grid | None = None
+
+    def see(self, grid: Grid) -> None:
+        """Take the grid itself, as it is and not as it was read."""
+        self._grid = grid
+
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        """Drawn by free space."""
+        return [nucleus_by_space(self._scenario, self._seed, view, state.task) for state in tasks]
+
+    def retry_s(self, task: TaskState) -> float:
+        """Each cycle decides again."""
+        return 0.0
+
+    def retry_nucleus_s(self) -> float:
+        """Each cycle of the task brokerage decides again."""
+        return 0.0
+
+    def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """None: what waits is about to start."""
+        return ()
+
+    def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
+        """See :class:`Policy`."""
+        if self._grid is None:
+            return []
+        grid, now = self._grid, view.now_s
+        room = np.array([self._room(grid, queue, now) for queue in range(len(self._cores))])
+        room[~(grid.online & grid.up)] = 0.0
+        return [one for state in tasks for one in self._task(state, grid, now, room)]
+
+    def _task(self, state: TaskState, grid: Grid, now: float, room: Floats) -> list[Assignment]:
+        """The jobs of one task, from the top of its stack on, until no queue has room for the next."""
+        fitting, wide = self._fits[state.kind.name], float(state.kind.cores)
+        factors = np.array([grid.factors_of(queue, state.kind.name)[0] for queue in range(len(self._cores))])
+        stage_s = START_S + self._stage_in_s(state)
+        assigned = []
+        for index in reversed(state.unassigned):
+            efficiency = np.clip(float(state.draws.efficiency[index]) * factors, 0.01, 1.0)
+            run_s = stage_s + float(state.draws.work_hs06s[index]) / (wide * self._speed * efficiency)
+            wrong = self._goes_wrong(state, index, now + run_s, now, fitting)
+            ends = np.where(fitting & (room >= wide) & ~wrong, run_s, np.inf)
+            best = int(ends.argmin())
+            if not np.isfinite(ends[best]):
+                break
+            room[best] -= wide
+            assigned.append(Assignment(state.task.number, best, 1))
+        return assigned
+
+    def _room(self, grid: Grid, queue: int, now: float) -> float:
+        """Cores that are free, or will be before the next cycle, beyond those that jobs already wait for."""
+        slots = grid.slots[queue]
+        next_s = self._scenario.cycle_s
+        ending = sum(
+            job.cores
+            for job in grid.running[queue]
+            if job.execution_s > 0 and job.started_s + START_S + job.execution_s < now + next_s
+        )
+        return float(slots.nodes.total_cores - slots.busy_cores + ending - slots.waiting_cores)
+
+    def _stage_in_s(self, state: TaskState) -> Floats:
+        """(U,) seconds to read the input at the mean rate of its kind, over the widest link where it is not local."""
+        size = state.kind.input_gb * 1e9
+        if size <= 0 or self._grid is None:
+            return np.zeros(len(self._cores))
+        rate = min(float(state.draws.stage_in_bytes_s.mean()), MOST_BYTES_S)
+        transfers = self._grid.transfers
+        rates = [
+            min(rate, transfers.bandwidth(transfers.source_for(int(site), state.task.sources), int(site)))
+            if int(site) not in state.task.sources and state.task.sources else rate
+            for site in self._site
+        ]  # fmt: skip
+        return size / np.array(rates)
+
+    def _goes_wrong(self, state: TaskState, index: int, ends_s: Floats, now: float, fitting: Bools) -> Bools:
+        """(U,) where this attempt would fail, or be lost in an outage; none where it would everywhere that it fits."""
+        drawn = float(state.draws.fails[index, int(state.attempts[index])])
+        fails = np.array([drawn < queue.failure_rate + state.kind.failure_rate for queue in self._scenario.queues])
+        lost = np.zeros(len(fails), dtype=np.bool_)
+        for outage in self._scenario.outages:
+            for queue in outage.queues:
+                lost[queue] |= now < outage.end_s and ends_s[queue] > outage.start_s
+        wrong = fails | lost
+        return wrong if not wrong[fitting].all() else np.zeros(len(wrong), dtype=np.bool_)

@@ -1,0 +1,290 @@
+"""Fits of profiles of jobs and of links, the files that hold them, and grids that are made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.cli.main import main
+from broker.simulation.model.calibration.calibration_file import read_calibration, write_calibration
+from broker.simulation.model.calibration.check import Measure, check_profiles, check_transfers, kolmogorov
+from broker.simulation.model.calibration.fit import Calibration, calibrate
+from broker.simulation.model.calibration.links import fit_links, transfer_figures
+from broker.simulation.model.calibration.profiles import Quantiles, failure_class, read_profiles
+from broker.simulation.model.calibration.quantile_fits import TwoHumped, TwoPiece, fit
+from broker.simulation.model.calibration.records import profiles_of, read_records
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.grid import Grid
+from broker.simulation.model.job_kinds import Fixed
+from broker.simulation.model.loop import ClosedLoop
+from broker.simulation.model.policies.base import find_policy
+from broker.simulation.model.scenario_file import read_scenario
+from tests.simulation.small_grids import closed, queue, task
+
+PROBABILITIES = np.array([0.1, 0.5, 0.9])
+
+
+def made_up(labels: int = 12, seed: int = 1, first: int = 0) -> dict[str, Any]:
+    """Profiles of labels that are drawn, and two sites that ran one campaign."""
+    random = np.random.default_rng(seed)
+    cells = []
+    for number in range(first, first + labels):
+        wall, cpu, memory = np.exp(random.normal([6.0, 4.5, 7.0], [1.2, 1.0, 0.5])).tolist()
+        cells.append(
+            {
+                "label": f"name {number}", "jobs": 5000 - 100 * number, "failed": 50 * (number % 3),
+                "queues": {"4G": 4000 - 100 * number, "8G": 1000}, "wall_s": _around(wall, 0.8),
+                "cpu_s": _around(cpu, 0.6), "cpu_efficiency": _around(0.3, 0.4), "max_rss_mb": _around(memory, 0.2),
+                "failures": {"0/0/0": 50 * (number % 3)} if number % 3 else {},
+            }
+        )  # fmt: skip
+    queues = [
+        {"set": f"campaign at site {site}", "queue": name, "memory_asked_mb": asked, "jobs": 9000, "failed": failed,
+         "wall_s": _around(wall, 0.7), "cpu_s": _around(50.0, 0.5), "cpu_efficiency": _around(0.4, 0.3),
+         "max_rss_mb": _around(asked / 3, 0.3)}
+        for site, wall, failed in (("S", 100.0, 9), ("T", 400.0, 900))
+        for name, asked in (("4G", 4096), ("8G", 8192))
+    ]  # fmt: skip
+    return {"source": "made up", "labels": cells, "queues": queues}
+
+
+def _around(median: float, s: float) -> list[float]:
+    spread = math.exp(1.2815515655446004 * s)
+    return [median * math.exp(s * s / 2), median / spread, median, median * spread]
+
+
+def fitted() -> Calibration:
+    return calibrate(read_profiles(made_up(), "made up"), fit_links(transfers(), "made up"))
+
+
+def transfers() -> dict[str, Any]:
+    sizes = [1e15 / (rank + 1) for rank in range(40)]
+    return {
+        "error_part_of_links_with_100_files": [0, 0, 0.004, 0.02, 0.09, 0.3, 0.5, 0.8],
+        "concentration": [
+            {"top_part": top, "part_of_bytes": part} for top, part in ((0.01, 0.2), (0.05, 0.5), (0.1, 0.65))
+        ],
+        "totals": {"links": 1200, "sites": 40, "bytes": 4e15, "mean_file_mb": 757},
+        "sites": {"rows": [[rank + 1, size, 0, 0, size, 0, 0, 0, 0] for rank, size in enumerate(sizes)]},
+        "error_components": {"links": 900, "sd_source": 1.0, "sd_destination": 2.0, "sd_link": 1.0},
+    }  # fmt: skip
+
+
+def test_two_pieces_have_the_quantiles_and_the_mean_of_a_lognormal() -> None:
+    made = fit(Quantiles(*_around(100.0, 0.5)))
+    assert isinstance(made, TwoPiece)
+    assert made.quantile(PROBABILITIES) == pytest.approx(_around(100.0, 0.5)[1:])
+    assert made.mean == pytest.approx(100.0 * math.exp(0.125))
+
+
+def test_a_mean_that_is_far_off_makes_two_humps() -> None:
+    made = fit(Quantiles(mean=400.0, p10=60.0, p50=100.0, p90=170.0))
+    assert isinstance(made, TwoHumped) and made.weight <= 0.5
+    assert made.quantile(PROBABILITIES) == pytest.approx([60, 100, 170], rel=0.05)
+    assert made.mean == pytest.approx(400.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("mean", "kind"), [(129.0, TwoPiece), (400.0, TwoHumped)])
+def test_thirty_percent_of_the_mean_are_the_limit(mean: float, kind: type) -> None:
+    # the two pieces have a mean of 107 here
+    assert isinstance(fit(Quantiles(mean, 60.0, 100.0, 170.0)), kind)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("1305/0/137", "memory"), ("1212/0/0", "memory"), ("1150/0/240", "looping"), ("0/0/0", "no_code"),
+     ("1305/0/1", "payload"), ("1376/0/0", "other"), ("what", "other")],
+)  # fmt: skip
+def test_failures_have_classes(code: str, found: str) -> None:
+    assert failure_class(code) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"jobs": -1}, "jobs is -1"),
+        ({"jobs": "many"}, "jobs is 'many'"),
+        ({"failed": 6000}, "6000 of 5000 jobs failed"),
+        ({"wall_s": [1, 2, 3]}, "is not mean, p10, p50, p90"),
+        ({"wall_s": [1, 3, 2, 4]}, "the quantiles 3.0, 2.0, 4.0 fall"),
+    ],
+)
+def test_a_wrong_profile_is_refused_by_its_place(change: dict[str, Any], message: str) -> None:
+    document = made_up()
+    document["labels"][0] |= change
+    with pytest.raises(SimulationError, match=message) as raised:
+        read_profiles(document, "file")
+    assert raised.value.where.startswith("file: labels[0]")
+
+
+@pytest.mark.parametrize(("jobs", "kept"), [(29, 11), (30, 12)])
+def test_a_cell_of_fewer_than_thirty_jobs_is_left_out_and_named(jobs: int, kept: int) -> None:
+    document = made_up()
+    document["labels"][3] |= {"jobs": jobs, "failed": 0}
+    found = read_profiles(document, "file")
+    assert len(found.labels) == kept and len(found.dropped) == 12 - kept
+
+
+def test_names_of_labels_have_no_part_in_a_fit() -> None:
+    document = made_up()
+    for number, cell in enumerate(document["labels"]):
+        cell["label"] = f"other {number}"
+    assert calibrate(read_profiles(document, "x")) == calibrate(read_profiles(made_up(), "x"))
+    assert "name 3" not in write_calibration(fitted())
+
+
+def test_a_calibration_comes_back_from_its_file() -> None:
+    import yaml
+
+    text = write_calibration(fitted())
+    assert text == write_calibration(fitted())
+    back = read_calibration(yaml.safe_load(text), "file")
+    assert write_calibration(back) == text
+    assert back.kinds[0].asked_mb == pytest.approx({4096.0: 0.8, 8192.0: 0.2})
+
+
+def by(measures: list[Measure]) -> dict[tuple[str, str], Measure]:
+    return {(one.quantity, one.measure.split(" ")[0]): one for one in measures}
+
+
+def test_a_fit_meets_what_it_was_fitted_to() -> None:
+    found = by(check_profiles(fitted(), read_profiles(made_up(), "made up")))
+    for quantity in ("wall_s", "cpu_s", "cpu_efficiency", "max_rss_mb", "all quantities"):
+        assert found[f"{quantity} by label", "median"].passes and found[f"{quantity} by queue", "p90"].passes
+    assert found["failure by label", "Kolmogorov"].value == 0.0
+    assert found["queue time", "p50"].passes is None, "what cannot be compared is not known"
+
+
+def test_a_fit_does_not_meet_jobs_that_are_twice_as_long() -> None:
+    document = made_up()
+    for cell in document["labels"]:
+        cell["wall_s"] = [2 * value for value in cell["wall_s"]]
+    found = by(check_profiles(fitted(), read_profiles(document, "twice")))
+    assert found["wall_s by label", "median"].value == pytest.approx(math.log(2), abs=0.05)
+    assert not found["wall_s by label", "median"].passes and found["cpu_s by label", "median"].passes
+
+
+def test_a_site_that_is_not_known_is_compared_with_its_campaign() -> None:
+    document = made_up()
+    for cell in document["queues"]:
+        cell["set"] = "campaign at site R"
+        cell["wall_s"] = _around(200.0, 0.7)
+    found = by(check_profiles(fitted(), read_profiles(document, "R")))
+    # 100 s at S and 400 s at T: 200 s
+    assert found["wall_s by queue", "median"].value == pytest.approx(0.0, abs=0.05)
+    document["queues"][0]["set"] = "another campaign"
+    note = by(check_profiles(fitted(), read_profiles(document, "R")))["wall_s by queue", "median"].note
+    assert note == "not known to the calibration: another campaign  4G"
+
+
+def test_links_fail_and_carry_as_they_did() -> None:
+    found = check_transfers(fitted(), transfer_figures(transfers(), "made up"))
+    assert [one.passes for one in found] == [True] * 6, [one.document() for one in found]
+    twice = transfers() | {"error_part_of_links_with_100_files": [0, 0, 0.01, 0.06, 0.25, 0.7, 0.9, 0.95]}
+    assert not check_transfers(fitted(), transfer_figures(twice, "twice"))[0].passes
+
+
+def test_the_distance_of_two_distributions() -> None:
+    assert kolmogorov(np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])) == pytest.approx(1 / 3)
+
+
+def test_a_calibrated_grid_runs_its_jobs() -> None:
+    made = read_scenario(
+        write_calibration(fitted(), {"days": 0.1, "queues": 4, "cores": 300, "nuclei": 1, "warm_up_s": 0}), "f"
+    )
+    scenario = made(1)
+    assert len({one.kind for one in scenario.tasks}) > 3 and scenario.enforce_walltime and scenario.memory_slack >= 0
+    run = ClosedLoop(scenario, find_policy("least_loaded"), 1).run()
+    assert len(run.runs.of("finished")) > 20
+    assert made(1) == scenario and made(2) != scenario
+
+
+def killed(**changes: object) -> Grid:
+    kind = dataclasses.replace(closed().kinds["hour"], memory_gb_core=2.0, memory_used_mb=Fixed(2.5 * 1024))
+    scenario = dataclasses.replace(closed(task(1, 4)), kinds={"hour": kind}, **changes)  # type: ignore[arg-type]
+    loop = ClosedLoop(scenario, find_policy("least_loaded"), 1)
+    loop.run()
+    return loop.grid
+
+
+@pytest.mark.parametrize(("slack", "kills"), [(-1.0, 0), (0.2, 4), (0.25, 0), (0.3, 0)])
+def test_jobs_that_use_too_much_memory_are_killed_and_get_twice_as_much(slack: float, kills: int) -> None:
+    grid = killed(memory_slack=slack)
+    assert grid.tally.over_memory == kills
+    assert grid.tally.failed_jobs == 0 and np.isfinite(grid.tasks[1].done_s).all()
+
+
+@pytest.mark.parametrize(("enforced", "limit_s", "lost"), [(True, 3599.0, 4), (True, 3601.0, 0), (False, 3599.0, 0)])
+def test_jobs_over_the_walltime_of_their_queue_are_lost(enforced: bool, limit_s: float, lost: int) -> None:
+    grid = killed(queues=(queue(0, maxtime_s=limit_s),), enforce_walltime=enforced)
+    assert grid.tally.failed_jobs == lost
+
+
+RECORDS = (
+    "jeditaskid,computingsite,jobstatus,wall_time,cpuconsumptiontime,actualcorecount,"
+    "maxrss,minramcount,piloterrorcode\n"
+)
+
+
+def test_records_are_counted_by_task_and_queue(tmp_path: Path) -> None:
+    lines = [f"7,A,finished,{100 + n},{50 + n},1,2048000,3000,0" for n in range(40)]
+    lines += ["7,A,failed,,,1,,3000,1212"] * 2 + ["8,A,finished,10,5,1,1,2000,0"]
+    document = profiles_of(read_records(RECORDS + "\n".join(lines), "f"), "own")
+    assert (document["labels"][0]["jobs"], document["labels"][0]["failures"]) == (42, {"1212/0/0": 2})
+    assert document["labels"][0]["wall_s"][2] == pytest.approx(119.5)
+    assert document["labels"][0]["max_rss_mb"][2] == 2000.0
+    assert document["queues"][0]["memory_asked_mb"] is None, "two tasks ask for different memory"
+    assert "wall_s" not in document["labels"][1]
+    with pytest.raises(SimulationError, match="no column wall_time"):
+        read_records("jeditaskid,computingsite\n1,A", "f")
+    with pytest.raises(SimulationError, match="no record"):
+        read_records(RECORDS, "f")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    shown = capsys.readouterr()
+    return int(str(ended.value.code)), shown.out, shown.err
+
+
+def test_the_command_fits_checks_and_simulates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs, links, grid = tmp_path / "jobs.json.gz", tmp_path / "links.json", tmp_path / "grid.yaml.gz"
+    jobs.write_bytes(gzip.compress(json.dumps(made_up()).encode()))
+    links.write_text(json.dumps(transfers()), encoding="utf-8")
+    status, out, _ = run(
+        capsys, "calibrate", "--profiles", str(jobs), "--profiles", str(links), "--out", str(grid), "--json"
+    )
+    told = json.loads(out)
+    assert (status, told["kinds"], told["links"]) == (0, 12, 900)
+    status, out, _ = run(capsys, "calibrate", "--check", "--grid", str(grid), "--profiles", str(jobs), "--json")
+    measures = [json.loads(line) for line in out.splitlines()]
+    assert status == 0 and {"quantity", "value", "limit", "passes"} <= set(measures[0])
+    size = ("--days", "0.05", "--queues", "4", "--cores", "300", "--seeds", "1", "--processes", "1", "--json")
+    status, out, err = run(capsys, "simulate", "--grid", str(grid), "--policy", "least_loaded", *size)
+    assert status == 0, err
+    assert json.loads(out)["figures"]["use"]["mean"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "status"),
+    [
+        ((), "no jobs to fit", 3),
+        (("--check",), "go together", 3),
+        (("--to", "2026-01-01"), "without a beginning", 3),
+        (("--since", "1d", "--from", "2026-01-01"), "two beginnings", 3),
+        (("--profiles", "nowhere.json"), "cannot be read", 3),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str, status: int
+) -> None:
+    found, _, err = run(capsys, "calibrate", *arguments)
+    assert found == status and message in err
