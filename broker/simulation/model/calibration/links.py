@@ -106,10 +106,17 @@ def fit_links(document: Mapping[str, Any], where: str) -> LinkFit:
     if len(some) < 2:
         raise SimulationError("fewer than two sites sent and received", where, "count more sites")
     return LinkFit(
-        mean, *(scale * one for one in parts), *count,
-        site_bytes=some, gravity_s=_gravity_s(some, count[0], figures.concentration),
+        mean_logit=mean,
+        sd_source=scale * parts[0],
+        sd_destination=scale * parts[1],
+        sd_link=scale * parts[2],
+        links=count[0],
+        bytes=count[1],
+        mean_file_mb=count[2],
+        site_bytes=some,
+        gravity_s=_gravity_s(some, count[0], figures.concentration),
         n=int(given.get("links", count[0])),
-    )  # fmt: skip
+    )
 
 
 _PARTS = ("source", "destination", "link")
