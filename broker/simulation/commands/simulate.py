@@ -48,22 +48,27 @@ SHOWN = (
 )  # fmt: skip
 
 
+OwnProfiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profile", metavar="FILE", help="A policy by the site's own profile; repeat to compare."),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A gdpconfig value for all policies by a profile; repeat."),
+]
+GridOrFile = Annotated[
+    str, typer.Option("--grid", metavar="NAME|FILE", help=f"A file of calibrate, or one of {', '.join(GRIDS)}.")
+]
+
+
 def simulate(
     context: typer.Context,
     policy: Annotated[list[str] | None, typer.Option("--policy", help="A policy; repeat to compare.")] = None,
-    profile: Annotated[
-        list[Path] | None,
-        typer.Option("--profile", metavar="FILE", help="A policy by the site's own profile; repeat to compare."),
-    ] = None,
-    values: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A gdpconfig value for all policies by a profile; repeat."),
-    ] = None,
+    profile: OwnProfiles = None,
+    values: Values = None,
     days: Annotated[float | None, typer.Option("--days", help="Days of virtual time, the first for warm-up.")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds, from 1 on.")] = FEWEST_SEEDS,
-    grid: Annotated[
-        str, typer.Option("--grid", metavar="NAME|FILE", help=f"A file of calibrate, or one of {', '.join(GRIDS)}.")
-    ] = "generated",
+    grid: GridOrFile = "generated",
     queues: Annotated[int, typer.Option("--queues", min=1, help="Queues of the grid.")] = 20,
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
     scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")] = None,
