@@ -12,7 +12,9 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
 from broker.pilots.routes.matchers import MOST_TOGETHER, group_size
+from broker.pools.statements.pool_registration import Asked, attach
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
 from tests.pilots.statements.test_job_match import add_jobs, follow
@@ -130,3 +132,27 @@ def test_the_short_way_has_the_envelope_and_the_policy_of_all_routes(client: htt
     for headers, status in (({"Authorization": "Bearer other"}, 401), ({"Content-Encoding": "br"}, 415)):
         assert client.post("/api/v1/jobs:match", json=PLACE, headers=headers).status_code == status
     assert 'route="/api/v1/jobs:match"' in client.get("/metrics").text
+
+
+def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database) -> None:
+    specs = JobSpecs((Spec(cores=Bounds(1, 8), ram_request=Memory(4000, 3000)),), "lhcb").canonical
+    with shared.begin() as connection:
+        attach(connection, 7, None, Asked(specs=specs))
+    add_jobs(shared, 700, jeditaskid=7, workinggroup="grp")
+    follow(shared, 1)
+    asked = {"owner_group": "grp", "pilot": "p7", "request_number": 1}
+    assert match(client, **asked)["pandaid"] is None
+    node = {"cpu": {"num_cores": 8, "ram_mb": 16_000}}
+    first = match(client, **asked, node=node)
+    assert (first["pandaid"], first["allotted"]) == (
+        700,
+        {"spec": 0, "cores": 4, "ram_mb": 16_000, "ram_limit_mb": None, "gpus": 0, "scratch_mb": None},
+    )
+    again = match(client, **asked, node=node)
+    assert (again["repeated"], again["allotted"]) == (True, first["allotted"])
+
+
+def test_a_wrong_node_is_refused_with_field_and_value(client: httpx.Client) -> None:
+    for node, told in (({"wall_time": -1}, "wall_time: -1"), ({"system": {"glibc": 2.3}}, "system.glibc: 2.3")):
+        answer = client.post("/api/v1/jobs:match", json={**PLACE, "node": node})
+        assert answer.status_code == 422 and told in answer.text

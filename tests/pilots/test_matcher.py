@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import texts
+from broker.matching.specs.node import Node
+from broker.matching.specs.spec import JobSpecs, Spec
 from broker.pilots.model.matcher import (
     FIELDS,
     MATCHES,
@@ -22,7 +24,7 @@ from broker.pilots.model.matcher import (
 
 PLAIN: dict[str, Any] = {
     "vo": "lhcb", "owner": "ann", "owner_group": "grp", "panda_queue": "Q", "resource_type": "SCORE", "sites": (),
-    "banned_sites": (), "platforms": (), "cputime_class_s": 0, "pool": None,
+    "banned_sites": (), "platforms": (), "cputime_class_s": 0, "pool": None, "specs": None,
 }  # fmt: skip
 
 
@@ -33,7 +35,8 @@ def table(**columns: Any) -> TaskQueueTable:
     for name, column in lists.items():
         column[0] = values[name]
     names = {
-        name: texts([values[name]]) for name in ("vo", "owner", "owner_group", "panda_queue", "resource_type", "pool")
+        name: texts([values[name]])
+        for name in ("vo", "owner", "owner_group", "panda_queue", "resource_type", "pool", "specs")
     }
     one = np.ones(1)
     return TaskQueueTable(
@@ -41,6 +44,7 @@ def table(**columns: Any) -> TaskQueueTable:
     )
 
 
+HOUR = JobSpecs((Spec(wall_time_s=3600),), "lhcb").canonical
 PRESENTED: dict[str, Any] = {"site": "A", "ce": "ce", "queue": "q"}
 
 
@@ -79,6 +83,13 @@ PRESENTED: dict[str, Any] = {"site": "A", "ce": "ce", "queue": "q"}
         ({"pool": "sp1-a"}, {}, None),
         ({"pool": "sp1-b"}, {}, "submit_pool"),
         ({"pool": "sp1-b", "vo": "x"}, {"vo": "lhcb"}, "vo"),
+        ({"specs": HOUR}, {}, "node"),
+        ({"specs": HOUR}, {"node": Node("A", wall_time_s=3600)}, None),
+        ({"specs": HOUR}, {"node": Node("A", wall_time_s=3599)}, "node"),
+        ({"specs": HOUR}, {"node": Node("A")}, "node"),
+        ({}, {"node": Node("A")}, None),
+        # what another version wrote fits nowhere, and is in nobody's way
+        ({"specs": '["matchspec/9",[]]'}, {"node": Node("A", wall_time_s=3600)}, "node"),
     ],
 )
 def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str | None) -> None:

@@ -91,7 +91,7 @@ def test_any_site_is_no_restriction(value: str) -> None:
         ("Priority = -1;", "bad-value", "Priority"),
         ("NumberOfProcessors = 1000;", "bad-value", "NumberOfProcessors"),
         ('VO = "lhcb"; VirtualOrganization = "atlas";', "bad-value", "VirtualOrganization"),
-        ('Tag = "GPU";', "not-honoured", "Tag"),
+        ('RequiredTag = "GPU";', "not-honoured", "RequiredTag"),
         ('GridCE = "ce";', "not-honoured", "GridCE"),
         ('InputData = { "/lhcb/x" };', "not-honoured", "InputData"),
         ("MaxRAM = 4;", "not-honoured", "MaxRAM"),

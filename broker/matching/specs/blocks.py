@@ -178,6 +178,10 @@ class Block:
             # v0.1 takes numbers; what it would take for another version is refused there, too
             if not value.is_whole and not (self.profile.v01 and text == value.text):
                 raise SpecRefused(self.at(name), value, "is a number, in which 2.30 is 2.3; put the version in quotes")
+        if isinstance(value, float):
+            raise SpecRefused(self.at(name), value, "is a number, in which 2.30 is 2.3; put the version in quotes")
+        if isinstance(value, int) and not isinstance(value, bool):
+            text = str(value)
         if not isinstance(text, str) or version_key(text) is None:
             raise SpecRefused(self.at(name), value, "is no version, such as 2.34")
         return text.strip()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from broker.matching.specs.node import Node
 from broker.pilots.model.codes import NO_COMMAND
 from broker.pilots.model.job_answer import job_answer
 from broker.pilots.model.job_report import JobReport
@@ -154,6 +155,18 @@ def _pilot(request: JobRequest, queue: PilotQueue) -> Pilot:
         platforms=queue.platforms,
         cputime_s=_UNLIMITED_S if left_s is None else left_s,
         resource_type=request.resource_type,
+        node=_node(request, queue, site),
+    )
+
+
+def _node(request: JobRequest, queue: PilotQueue, site: str) -> Node:
+    """What a pilot of PanDA tells of its node; the rest is not known, and satisfies nothing that a job asks for."""
+    return Node(
+        site,
+        wall_time_s=request.remaining_s or None,
+        cores=queue.cores or None,
+        ram_mb=request.memory_mb or None,
+        scratch_mb=request.disk_mb or None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -11,11 +12,13 @@ import typer
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, moment_of
+from broker.matching.specs.profiles import OWN
 from broker.pilots.answers.matched_job import matched_job
 from broker.pilots.answers.places import check_place
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
+from broker.pools.answers.spec_files import read_node_file
 from broker.store.connection.database import Database
 
 
@@ -34,6 +37,10 @@ def match_job(
     resource_type: Annotated[str | None, typer.Option("--resource-type", help="Resource type of its slot.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="Only jobs of this owner.")] = None,
     owner_group: Annotated[str | None, typer.Option("--owner-group", help="Only jobs of this working group.")] = None,
+    node: Annotated[
+        Path | None,
+        typer.Option("--node", metavar="FILE", help="Its node in YAML or JSON; without it: jobs that ask for none."),
+    ] = None,
     at: Annotated[str | None, at_option("Instant of the request", without=SCENARIO_IF_LOADED)] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the draw [drawn].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
@@ -42,7 +49,18 @@ def match_job(
 
     The pools of the pilot are looked up by its queue.
     """
-    pilot = Pilot(site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group)
+    pilot = Pilot(
+        site,
+        ce,
+        queue,
+        vo,
+        tuple(platform or ()),
+        cpu_time,
+        resource_type,
+        owner,
+        owner_group,
+        None if node is None else read_node_file(node, OWN),
+    )
     generator = np.random.default_rng(secrets.randbits(31) if seed is None else seed)
     with open_store(context) as database:
         with database.begin() as connection:
@@ -52,7 +70,7 @@ def match_job(
             matcher = Matcher(Database.raw(connection), database.names, generator)
             found = matcher.match(pilot, moment)
             pools = sorted(matcher.pools_of(pilot, moment))
-            told = matched_job(found)
+            told = matched_job(found, node=pilot.node)
             if not isinstance(found, Match):
                 told = told.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
     if as_json:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.matching.specs.index import SpecIndex
+from broker.matching.specs.node import Node
+from broker.matching.specs.spec import JobSpecs, NotCanonical, parse_canonical
 
 #: Jobs are grouped by the least of these that is not less than what they need; 0 needs nothing.
 CPUTIME_CLASSES_S = (
@@ -22,7 +26,7 @@ CPUTIME_CLASSES_S = (
 
 FIELDS = (
     "vo", "queue", "resource_type", "owner", "owner_group", "site", "banned_site", "platform", "cpu_time",
-    "submit_pool",
+    "submit_pool", "node",
 )  # fmt: skip
 """What is compared, in this order; the first that does not fit is the reason."""
 
@@ -44,6 +48,7 @@ class Pilot:
         resource_type: of its slot; None: any.
         owner: whose jobs it takes; None: anybody's.
         owner_group: whose jobs it takes; None: any group's.
+        node: where it is; None: it does not tell, and gets only jobs that ask nothing of a node.
     """
 
     site: str
@@ -55,11 +60,15 @@ class Pilot:
     resource_type: str | None = None
     owner: str | None = None
     owner_group: str | None = None
+    node: Node | None = None
 
 
 @dataclass(frozen=True)
 class TaskQueueTable:
-    """Task queues as columns (length K); lists are tuples, NULL is None. ``weight`` is the share of the draw."""
+    """Task queues as columns (length K); lists are tuples, NULL is None. ``weight`` is the share of the draw.
+
+    ``specs`` is the canonical text of what the jobs ask of a node.
+    """
 
     id: Ints
     vo: Texts
@@ -72,6 +81,7 @@ class TaskQueueTable:
     platforms: Texts
     cputime_class_s: Ints
     pool: Texts
+    specs: Texts
     weight: Floats
 
     def __len__(self) -> int:
@@ -108,6 +118,7 @@ def match_task_queues(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, ma
         "platform": _each(queues.platforms, lambda names: not names or not set(names).isdisjoint(pilot.platforms)),
         "cpu_time": _least_of_class(queues.cputime_class_s) <= (pilot.cputime_s or 0),
         "submit_pool": _each(queues.pool, lambda pool: pool_fits(pool, None, mapped)),
+        "node": _node_fits(queues.specs, pilot.node),
     }
     reason = np.full(len(queues), MATCHES, dtype=np.int64)
     for index in range(len(FIELDS) - 1, -1, -1):
@@ -128,6 +139,42 @@ def no_match(reasons: Ints) -> tuple[str, dict[str, int]]:
     counts = Counter(reasons.tolist())
     failed = {field: counts[index] for index, field in enumerate(FIELDS) if counts[index]}
     return TAKEN_BY_OTHERS if counts[MATCHES] else list(failed)[-1], failed
+
+
+def _node_fits(specs: Texts, node: Node | None) -> Bools:
+    """Whether a node is what the jobs of each task queue ask for; each distinct text is looked at once."""
+    asked = specs.tolist()
+    known = tuple(dict.fromkeys(text for text in asked if text is not None))
+    if not known or node is None:
+        return _each(specs, lambda text: text is None)
+    index, texts = index_of(known)
+    fits = dict(zip(texts, index.fits(node).tolist(), strict=True))
+    return np.array([text is None or fits.get(text, False) for text in asked], dtype=np.bool_)
+
+
+@lru_cache(maxsize=256)
+def index_of(texts: tuple[str, ...]) -> tuple[SpecIndex, tuple[str, ...]]:
+    """The index over what canonical texts ask for, and those that can be read; places with the same share it.
+
+    What a later version of the broker wrote cannot be read: it fits no node here.
+    """
+    found = {}
+    for text in texts:
+        try:
+            found[text] = specs_of(text)
+        except NotCanonical:
+            continue
+    return SpecIndex(tuple(found.values())), tuple(found)
+
+
+@lru_cache(maxsize=65_536)
+def specs_of(text: str) -> JobSpecs:
+    """What a canonical text asks for.
+
+    Raises:
+        NotCanonical: nobody here wrote it.
+    """
+    return parse_canonical(text)
 
 
 def _each(column: Texts, fits: Callable[[Any], bool]) -> Bools:

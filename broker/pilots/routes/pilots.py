@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
@@ -17,6 +17,9 @@ from broker.api.guarded_route import V1, allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who, identity_of, state_of
+from broker.matching.specs.node import Node
+from broker.matching.specs.node_reading import read_node
+from broker.matching.specs.problems import SpecRefused
 from broker.pilots.answers import reports
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.model.matcher import Pilot
@@ -46,6 +49,8 @@ class AskingPilot(_Body):
         resource_type: of its slot.
         owner: only jobs of this owner.
         owner_group: only jobs of this working group.
+        node: where it is: system, cpu, gpu, io, wall_time, tags ... of ``matchspec/1``, with what is free. Without it
+            only jobs that ask nothing of a node.
     """
 
     pilot: Name | None = None
@@ -59,6 +64,7 @@ class AskingPilot(_Body):
     resource_type: Name | None = None
     owner: Name | None = None
     owner_group: Name | None = None
+    node: dict[str, Any] | None = None
 
 
 class FeatureReport(_Body):
@@ -109,11 +115,11 @@ async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -
         raise Problem(422, "invalid_request", "pilot and request_number go together")
     pilot = Pilot(
         body.site, body.ce, body.queue, body.vo, tuple(body.platforms), body.cpu_time_s, body.resource_type,
-        body.owner, body.owner_group,
+        body.owner, body.owner_group, None if body.node is None else _node(body.site, body.node),
     )  # fmt: skip
     numbered = None if body.pilot is None or body.request_number is None else (body.pilot, body.request_number)
     found, repeated = await matchers_of(api).match(pilot, numbered)
-    return answer(request, matched_job(found, repeated))
+    return answer(request, matched_job(found, repeated, pilot.node))
 
 
 async def _match_plainly(request: Request) -> Response:
@@ -153,6 +159,18 @@ def report_status(request: Request, api: State, who: Who, body: StatusReport) ->
     _refuse_other_queues(who, queue)
     kept = reports.keep_status(api.database, body.pandaid, status, body.allocated_cpu, api.now())
     return answer(request, Kept(kept=kept, problems=list(status.flags)))
+
+
+def _node(site: str, written: dict[str, Any]) -> Node:
+    """The node that a pilot presents; its site is that of the pilot.
+
+    Raises:
+        Problem: 422, with field and value.
+    """
+    try:
+        return read_node({"site": site, **written})
+    except SpecRefused as refused:
+        raise Problem(422, "invalid_request", f"node: {refused}") from refused
 
 
 def _refuse_other_queues(who: Identity | None, queue: str) -> None:

@@ -178,7 +178,10 @@ class GroupMatch:
             positions = taken.get(number, [])
             for slot, one in enumerate(ask.pilots, 1):
                 if (number, slot) in given:
-                    self.found[one.index] = Match(*given[number, slot], ask.queue, one.view.panda_queue, ask.pool)
+                    specs = one.view.queues.specs[_position(one.view, ask.queue)]
+                    self.found[one.index] = Match(
+                        *given[number, slot], ask.queue, one.view.panda_queue, ask.pool, specs
+                    )
                 elif len(positions) < len(ask.pilots):
                     one.candidate = None  # there is no more of it
             _remember(ask, positions)

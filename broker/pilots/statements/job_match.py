@@ -104,9 +104,10 @@ MOST_TRIES = 30
 
 _READ_EARLIER_MATCHES = """
 SELECT earlier.pilot, earlier.request_number, earlier.pandaid, earlier.jeditaskid, earlier.task_queue,
-    earlier.panda_queue, earlier.pool
+    earlier.panda_queue, earlier.pool, queue.specs
 FROM unnest(%(pilots)s::text[], %(numbers)s::bigint[]) AS asked (pilot, request_number)
-JOIN broker.matched_requests AS earlier USING (pilot, request_number)"""
+JOIN broker.matched_requests AS earlier USING (pilot, request_number)
+LEFT JOIN broker.task_queues AS queue ON queue.id = earlier.task_queue"""
 
 
 class Matcher:
@@ -271,7 +272,8 @@ class Matcher:
             if not is_timed and not self._conditions:
                 levels[priority] = first
             if is_sent:
-                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, values["pool"])
+                specs = view.queues.specs[queue]
+                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, values["pool"], specs)
 
     def _values(self, view: View, queue: int, pilot: Pilot, now: datetime) -> dict[str, Any]:
         values = {

@@ -22,6 +22,7 @@ class Match:
         task_queue: where it waited.
         panda_queue: of the pilot.
         pool: SubmitPool of the job; None without.
+        specs: canonical text of what the job asks of a node; None: nothing, or its task queue is gone.
     """
 
     pandaid: int
@@ -29,6 +30,7 @@ class Match:
     task_queue: int
     panda_queue: str
     pool: str | None
+    specs: str | None = None
 
 
 @dataclass(frozen=True)

@@ -80,17 +80,21 @@ ShareValues = Callable[[Sequence[str | None]], Floats]
 # The columns that group jobs, as the identity has them: any difference makes another task queue.
 _GROUPING = (
     "vo, owner, owner_group, share, panda_queue, resource_type, sites, banned_sites, platforms, cputime_class_s, "
-    "pool_id"
+    "pool_id, specs"
 )
+# What was there before jobs could ask something of a node keeps the identity that it has.
+_IDENTITY = """md5(jsonb_build_array(
+    vo, owner, owner_group, share, panda_queue, resource_type, sites, banned_sites, platforms, cputime_class_s, pool_id
+)::text || coalesce(specs, ''))"""
 
 # Jobs that do not wait yet, in groups: what a task asks for is worked out once a group, not once a job.
 _FRESH = f"""
 CREATE TEMPORARY TABLE fresh_jobs ON COMMIT DROP AS
-SELECT *, md5(jsonb_build_array({_GROUPING})::text) AS identity
+SELECT *, {_IDENTITY} AS identity
 FROM (
     SELECT job.vo, job.owner, job.owner_group, job.share, job.panda_queue, job.resource_type, job.priority, job.jobs,
         coalesce(asked.sites, '[]') AS sites, coalesce(asked.banned_sites, '[]') AS banned_sites,
-        coalesce(asked.platforms, '[]') AS platforms, asked.pool_id,
+        coalesce(asked.platforms, '[]') AS platforms, asked.pool_id, asked.specs,
         greatest(coalesce(asked.cputime_s, 0), 0) AS cputime_s,
         CASE WHEN coalesce(asked.cputime_s, 0) <= 0 THEN 0
              ELSE coalesce((SELECT min(bound) FROM unnest(CAST(:classes AS bigint[])) AS bound

@@ -25,7 +25,7 @@ WHERE link.queue = %(place)s AND (%(vo)s::text IS NULL OR pool.vo = lower(%(vo)s
 _READ_TASK_QUEUES = """
 SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.panda_queue, queue.resource_type,
     nullif(queue.sites, '[]'), nullif(queue.banned_sites, '[]'), nullif(queue.platforms, '[]'),
-    queue.cputime_class_s, queue.pool_id, queue.weight,
+    queue.cputime_class_s, queue.pool_id, queue.specs, queue.weight,
     array_agg(level.priority ORDER BY level.priority), array_agg(level.first_position ORDER BY level.priority)
 FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
 WHERE {where} AND EXISTS (
@@ -115,7 +115,7 @@ def read_view(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, *, every
     pools = cursor.execute(_READ_POOLS_OF_PLACE, {"place": number, "vo": pilot.vo}, prepare=True).fetchall()
     statement = _EVERYWHERE if everywhere else _HERE
     rows = cursor.execute(statement, {"panda_queue": panda_queue}, prepare=True).fetchall()
-    levels = [dict(zip(row[12], row[13], strict=True)) for row in rows]
+    levels = [dict(zip(row[13], row[14], strict=True)) for row in rows]
     return View(now, number, panda_queue, frozenset(row[0] for row in pools), _table(rows), levels)
 
 
@@ -133,7 +133,7 @@ def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
     def whole(position: int) -> Ints:
         return np.array([row[position] for row in rows], dtype=np.int64)
 
-    weight: Floats = np.array([row[11] for row in rows], dtype=np.float64)
+    weight: Floats = np.array([row[12] for row in rows], dtype=np.float64)
     return TaskQueueTable(
         id=whole(0),
         vo=column(1),
@@ -146,5 +146,6 @@ def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
         platforms=lists(8),
         cputime_class_s=whole(9),
         pool=column(10),
+        specs=column(11),
         weight=np.maximum(weight, np.finfo(np.float64).tiny),
     )

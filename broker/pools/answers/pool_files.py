@@ -7,12 +7,14 @@ from pathlib import Path
 
 from broker import resources as shipped
 from broker.errors import WRONG_USAGE, BrokerError
+from broker.matching.specs.spec import JobSpecs
 from broker.pools.model.cfg import RESOURCE_LIMITS
 from broker.pools.model.declarations import Declarations
 from broker.pools.model.description import LARGEST_BYTES
+from broker.pools.model.job_specs import specs_of_description
 from broker.pools.model.job_text import JobText, kind_of, read_job
 from broker.pools.model.problems import RequirementRefused
-from broker.pools.model.requirement import SubmitPool
+from broker.pools.model.requirement import SubmitPool, vo_name
 from broker.pools.model.resource_text import (
     ResourceFile,
     WrongResources,
@@ -62,6 +64,18 @@ def pool_in(file: Path, job: JobText, vo: str, declarations: Declarations) -> Su
     """
     try:
         return job.pool(vo, declarations)
+    except RequirementRefused as refused:
+        raise refused_in(file, refused) from refused
+
+
+def specs_in(file: Path, job: JobText, vo: str) -> JobSpecs | None:
+    """What the job asks of a node; None: nothing.
+
+    Raises:
+        RefusedInput: it has no meaning.
+    """
+    try:
+        return specs_of_description(job.description, vo_name(vo))
     except RequirementRefused as refused:
         raise refused_in(file, refused) from refused
 

@@ -13,7 +13,9 @@ from broker.matching.specs.node_reading import read_node
 from broker.matching.specs.problems import SpecRefused
 from broker.matching.specs.profiles import Profile
 from broker.matching.specs.spec import JobSpecs
-from broker.pools.answers.pool_files import RefusedInput, text_of
+from broker.pools.answers.pool_files import RefusedInput, read_job_file, refused_in, text_of
+from broker.pools.model.job_specs import KEYWORDS, specs_of_description
+from broker.pools.model.problems import RequirementRefused
 
 
 def read_document(file: Path) -> Any:
@@ -35,10 +37,23 @@ def read_job_specs(file: Path, profile: Profile, vo: str = "") -> JobSpecs:
     Raises:
         RefusedInput: with the field and the value.
     """
+    if file.suffix.lower() in (".jdl", ".cfg"):
+        return _described(file, profile, vo)
     try:
         return read_job(read_document(file), profile, vo)
     except SpecRefused as refused:
         raise spec_refused_in(file, refused) from refused
+
+
+def _described(file: Path, profile: Profile, vo: str) -> JobSpecs:
+    job = read_job_file(file)
+    try:
+        found = specs_of_description(job.description, vo, profile)
+    except RequirementRefused as refused:
+        raise refused_in(file, refused) from refused
+    if found is None:
+        raise RefusedInput("it asks nothing of a node", str(file), f"write one of {', '.join(KEYWORDS)}")
+    return found
 
 
 def read_node_file(file: Path, profile: Profile) -> Node:

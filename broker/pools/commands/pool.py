@@ -12,6 +12,7 @@ from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import at_option, moment_of
 from broker.errors import WRONG_USAGE, BrokerError, NotFound
+from broker.matching.specs.spec import JobSpecs
 from broker.pools.answers.pool import pool_answer
 from broker.pools.answers.pool_files import (
     ReadResources,
@@ -19,6 +20,7 @@ from broker.pools.answers.pool_files import (
     read_job_file,
     read_resource_file,
     shipped_declarations,
+    specs_in,
 )
 from broker.pools.commands.pool_match import match_files
 from broker.pools.model.eligibility import Eligibility, match_pools
@@ -80,13 +82,16 @@ def check(
     wants_published = resources is None and bool(job.requirements)
     found = _published(context) if wants_published else _resource_file(resources)
     pool = pool_in(file, job, vo, found.declarations)
+    specs = specs_in(file, job, vo)
     answer = None if pool is None or found.resources is None else match_pools([pool], found.resources)
     if pool is not None and found.resources is not None:
         _warn(pool, found.resources)
     if as_json:
-        print_json(_identity(pool) | _queues(answer))
+        print_json(_identity(pool) | _of_node(specs) | _queues(answer))
     else:
         _show(pool, answer)
+        if specs is not None:
+            print(f"of a node it asks {specs.spec_id}: {specs.canonical}")
 
 
 def _published(context: typer.Context) -> ReadResources:
@@ -100,6 +105,11 @@ def _published(context: typer.Context) -> ReadResources:
 
 def _identity(pool: SubmitPool | None) -> dict[str, object]:
     return {"pool": pool and pool.pool_id, "canonical": pool and pool.canonical}
+
+
+def _of_node(specs: JobSpecs | None) -> dict[str, object]:
+    """What is asked of a node; nothing where that is nothing."""
+    return {} if specs is None else {"node": {"specs": specs.spec_id, "canonical": specs.canonical}}
 
 
 def _queues(answer: Eligibility | None) -> dict[str, object]:

@@ -9,7 +9,16 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from broker.pools.model.description import DEEPEST, LARGEST_BYTES, Attribute, Section, check_size
+from broker.pools.model.description import (
+    DEEPEST,
+    DEEPEST_SPEC,
+    LARGEST_BYTES,
+    ONE_SPEC,
+    SEVERAL_SPECS,
+    Attribute,
+    Section,
+    check_size,
+)
 from broker.pools.model.problems import Place, RequirementRefused
 
 _OPTION = re.compile(r'(?P<name>[^\s={}",+#]+)\s*(?P<operator>\+?=)\s*(?P<value>.*)')
@@ -92,12 +101,17 @@ class _Reader:
     def _begin(self) -> None:
         if self._waiting is None:
             self._refuse("expected-name", "a section has a name before its '{'")
-        if len(self._open) >= self._limits.deepest:
-            self._refuse("nesting-too-deep", f"sections nest to a depth of {self._limits.deepest}", self._waiting[0])
+        deepest = max(self._limits.deepest, DEEPEST_SPEC if self._is_in_specs() else 0)
+        if len(self._open) >= deepest:
+            self._refuse("nesting-too-deep", f"sections nest to a depth of {deepest}", self._waiting[0])
         section = Section()
         self._open[-1][0].add(Attribute(self._waiting[0], section, self._waiting[1]))
         self._open.append((section, self._waiting[1]))
         self._waiting = None
+
+    def _is_in_specs(self) -> bool:
+        outermost = next(reversed(self._open[0][0].attributes), None)
+        return len(self._open) > 1 and outermost in (ONE_SPEC, SEVERAL_SPECS)
 
     def _close(self) -> None:
         if len(self._open) == 1:

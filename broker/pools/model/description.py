@@ -9,6 +9,11 @@ from broker.pools.model.literals import RawValue
 from broker.pools.model.problems import Place, RequirementRefused
 
 REQUIREMENTS = "Requirements"
+#: Keywords of what is asked of a node: sections with one spec and with several, and expressions over tags.
+ONE_SPEC, SEVERAL_SPECS = "MatchingSpec", "MatchingSpecs"
+TAGS = ("Tags", "Tag")
+#: How deep the sections of a spec nest, counting the text itself.
+DEEPEST_SPEC = 8
 LARGEST_BYTES = 65_536
 DEEPEST = 3
 

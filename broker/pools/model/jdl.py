@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from broker.pools.model.description import DEEPEST, Attribute, Section, check_size
+from broker.pools.model.description import (
+    DEEPEST,
+    DEEPEST_SPEC,
+    ONE_SPEC,
+    SEVERAL_SPECS,
+    TAGS,
+    Attribute,
+    Section,
+    check_size,
+)
 from broker.pools.model.literals import NumberLiteral, RawValue, Scalar
 from broker.pools.model.problems import Place, RequirementRefused
 
@@ -21,6 +30,8 @@ _ESCAPE = re.compile(r'\\(["\\])')
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?([0-9]+))?")
 _GLUED = re.compile(r"[A-Za-z0-9_.]")
 _EXPONENT_DIGITS = 2
+_EXPRESSION = re.compile(r"(?:(?!//|/\*)[A-Za-z0-9_.:/~&|() \t\r\n-])+")
+_TRUTH = re.compile(r"(?:true|false)(?![A-Za-z0-9_.])")
 
 
 def parse_jdl(text: str) -> Section:
@@ -38,6 +49,7 @@ class _Parser:
         self._text = text
         self._at = 0
         self._name: str | None = None
+        self._in_specs = False
 
     def description(self) -> Section:
         self._skip()
@@ -52,8 +64,9 @@ class _Parser:
     def _section(self, depth: int) -> Section:
         """What follows an opening bracket, with the closing one."""
         opened = self._at - 1
-        if depth > DEEPEST:
-            self._refuse("nesting-too-deep", f"sections nest to a depth of {DEEPEST}", opened)
+        deepest = DEEPEST_SPEC if self._in_specs else DEEPEST
+        if depth > deepest:
+            self._refuse("nesting-too-deep", f"sections nest to a depth of {deepest}", opened)
         section = Section()
         while True:
             self._skip()
@@ -75,7 +88,10 @@ class _Parser:
         if not self._takes("="):
             self._refuse("expected-equals", "'=' is wanted after a name")
         self._skip()
-        value = self._value(depth)
+        is_outermost_spec = depth == 1 and name in (ONE_SPEC, SEVERAL_SPECS)
+        self._in_specs = self._in_specs or is_outermost_spec
+        value = self._expression() if self._begins_expression(name, depth) else self._value(depth)
+        self._in_specs = self._in_specs and not is_outermost_spec
         self._end(value)
         section.add(Attribute(name, value, self._place(start)))
         self._name = outer
@@ -84,10 +100,43 @@ class _Parser:
         if self._takes("["):
             return self._section(depth + 1)
         if self._takes("{"):
-            return self._list()
+            return self._sections(depth) if depth == 1 and self._name == SEVERAL_SPECS else self._list()
+        if self._in_specs and (word := _TRUTH.match(self._text, self._at)) is not None:
+            self._at = word.end()
+            return word[0]
         if self._next in (";", "]"):
             self._refuse("missing-value", "there is no value")
         return self._scalar("unterminated-section")
+
+    def _begins_expression(self, name: str, depth: int) -> bool:
+        """Whether tags without quotes follow: ``Tags = a & ~b;``."""
+        is_place = (depth == 1 and name in TAGS) or (self._in_specs and name == "tags")
+        return is_place and self._next not in ('"', "{", "[", ";", "]", "")
+
+    def _expression(self) -> str:
+        found = _EXPRESSION.match(self._text, self._at)
+        text = "" if found is None else found[0].rstrip()
+        if not text:
+            self._refuse("expression-not-supported", "an expression has tags, &, |, ~ and parentheses")
+        self._at += len(text)
+        return text
+
+    def _sections(self, depth: int) -> Section:
+        """A list of sections, under their numbers; what follows an opening brace."""
+        sections, opened = Section(), self._at - 1
+        while True:
+            self._skip()
+            if self._takes("}"):
+                return sections
+            place = self._place(self._at)
+            if not self._takes("["):
+                at_end = self._at == len(self._text)
+                code = "unterminated-list" if at_end else "expected-section"
+                self._refuse(code, f"the list of {self._place(opened)} has sections in brackets and a '}}'")
+            sections.add(Attribute(str(len(sections.attributes)), self._section(depth + 1), place))
+            self._skip()
+            if not self._takes(",") and self._next not in ("}", ""):
+                self._refuse("expected-comma", "',' or '}' is wanted after a section")
 
     def _list(self) -> tuple[Scalar, ...]:
         members: list[Scalar] = []

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from broker.pools.model.description import REQUIREMENTS, Attribute, Section
+from broker.pools.model.job_specs import KEYWORDS as SPEC_KEYWORDS
 from broker.pools.model.literals import NumberLiteral, checked_text, decimal_text
 from broker.pools.model.problems import RequirementRefused
 
@@ -27,15 +28,13 @@ _NUMBERS = {"CPUTime": (1, MOST_SECONDS), "NumberOfProcessors": (1, MOST_CORES),
 _VOS = ("VirtualOrganization", "VO")
 #: Nobody here would honour these, and without them the job might run where it cannot.
 _NOT_HONOURED = {
-    "Tag": "write what the job needs as a requirement",
-    "Tags": "write what the job needs as a requirement",
-    "RequiredTag": "write what the job needs as a requirement",
+    "RequiredTag": "write what the job needs as Tags",
     "GridCE": "write what the CE must have as a requirement",
-    "MaxRAM": "write it as the requirement Memory",
-    "MinRAM": "write it as the requirement Memory",
+    "MaxRAM": "write it as the requirement Memory, or as cpu.ram_mb in a MatchingSpec",
+    "MinRAM": "write it as the requirement Memory, or as cpu.ram_mb in a MatchingSpec",
     "WholeNode": "write it as a requirement that resources declare",
-    "MinNumberOfProcessors": "write NumberOfProcessors",
-    "MaxNumberOfProcessors": "write NumberOfProcessors",
+    "MinNumberOfProcessors": "write NumberOfProcessors, or cpu.num_cores in a MatchingSpec",
+    "MaxNumberOfProcessors": "write NumberOfProcessors, or cpu.num_cores in a MatchingSpec",
     "InputData": "a job that reads data is submitted as a task with an input dataset",
     "Parameters": "submit each of the jobs",
     "SubmitPool": "it is worked out from the requirements",
@@ -43,7 +42,18 @@ _NOT_HONOURED = {
 _OUTPUT, _SANDBOX = "OutputData", "OutputSandbox"
 #: Lists of files go to pilots between commas.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
-KNOWN = (*_TEXTS, *_LISTS, *_NUMBERS, *_VOS, *_NOT_HONOURED, "Arguments", _OUTPUT, _SANDBOX, REQUIREMENTS)
+KNOWN = (
+    *_TEXTS,
+    *_LISTS,
+    *_NUMBERS,
+    *_VOS,
+    *_NOT_HONOURED,
+    "Arguments",
+    _OUTPUT,
+    _SANDBOX,
+    REQUIREMENTS,
+    *SPEC_KEYWORDS,
+)
 _BY_LOWER = {name.lower(): name for name in KNOWN}
 
 

@@ -41,13 +41,13 @@ _SAVE_QUEUE_COUNT = sa.text("""
     UPDATE broker.submit_pools SET refreshed_at = :now, queue_count = :count WHERE number = :pool""")
 _SAVE_REQUIREMENT = sa.text("""
     INSERT INTO broker.task_requirements
-        (jeditaskid, pool_id, canonical, requirements, sites, banned_sites, platforms, cputime_s)
+        (jeditaskid, pool_id, canonical, requirements, sites, banned_sites, platforms, cputime_s, specs)
     VALUES (:jeditaskid, :pool_id, :canonical, CAST(:requirements AS jsonb), CAST(:sites AS jsonb),
-            CAST(:banned_sites AS jsonb), CAST(:platforms AS jsonb), :cputime_s)
+            CAST(:banned_sites AS jsonb), CAST(:platforms AS jsonb), :cputime_s, :specs)
     ON CONFLICT (jeditaskid) DO UPDATE SET
         pool_id = excluded.pool_id, canonical = excluded.canonical, requirements = excluded.requirements,
         sites = excluded.sites, banned_sites = excluded.banned_sites, platforms = excluded.platforms,
-        cputime_s = excluded.cputime_s""")
+        cputime_s = excluded.cputime_s, specs = excluded.specs""")
 _READ_MISSING = """
     SELECT DISTINCT asked.canonical FROM broker.task_requirements AS asked
     JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = asked.jeditaskid AND task.status <> ALL(:ended)
@@ -91,6 +91,7 @@ class Asked:
         banned_sites: names of sites that are not wanted.
         platforms: of which one is wanted; none: any.
         cputime_s: normalised CPU seconds that a job needs; None: it does not say.
+        specs: canonical text of what a job asks of a node; None: nothing.
     """
 
     requirements: Mapping[str, Any] | None = None
@@ -98,6 +99,7 @@ class Asked:
     banned_sites: Sequence[str] = ()
     platforms: Sequence[str] = ()
     cputime_s: int | None = None
+    specs: str | None = None
 
 
 def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Registered:
@@ -132,6 +134,7 @@ def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, 
         "banned_sites": json.dumps(sorted(set(asked.banned_sites))),
         "platforms": json.dumps(sorted(set(asked.platforms))),
         "cputime_s": asked.cputime_s,
+        "specs": asked.specs,
     }
     connection.execute(_SAVE_REQUIREMENT, values)
 

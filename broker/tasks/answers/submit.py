@@ -9,7 +9,8 @@ from typing import Any
 
 from broker.errors import Refused
 from broker.formats.model.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
-from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in
+from broker.matching.specs.spec import JobSpecs
+from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in, specs_in
 from broker.pools.model.declarations import Declarations
 from broker.pools.model.eligibility import match_pools
 from broker.pools.model.job_request import JobRequest, job_request, plain_value
@@ -74,18 +75,28 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
     except RequirementRefused as refused:
         raise refused_in(file, refused) from refused
     pool = pool_in(file, job, options.vo, grid.declarations)
+    specs = specs_in(file, job, options.vo)
     options = replace(options, vo=vo_name(options.vo))
     _check_options(file, request, options)
     written = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
     asked = Asked(
         written if job.requirements else None,
-        request.sites,
+        request.sites or _sites_of(specs),
         request.banned_sites,
         request.platforms,
         request.cpu_time_s,
+        None if specs is None else specs.canonical,
     )
-    notes = (*_places(request, pool, grid), *(f"{name} is kept and decides nothing" for name in request.kept))
+    of_node = () if specs is None else (f"of a node it asks {specs.spec_id}: {specs.canonical}",)
+    notes = (*of_node, *_places(request, pool, grid), *(f"{name} is kept and decides nothing" for name in request.kept))
     return (Submission(_plan(request, options, notes), pool, asked),)
+
+
+def _sites_of(specs: JobSpecs | None) -> tuple[str, ...]:
+    """The sites of which every spec wants one; none where a spec takes any."""
+    if specs is None or not all(spec.sites for spec in specs.specs):
+        return ()
+    return tuple(sorted({site for spec in specs.specs for site in spec.sites}))
 
 
 def _check_options(file: Path, request: JobRequest, options: SubmitOptions) -> None:

@@ -92,6 +92,9 @@ def _try(context: typer.Context, database: Database, planned: tuple[Submission, 
     now = moment_of(None, database, of_scenario=True)
     question = Question(now, 0, settings_of(context).config, evaluate=False)
     found = feasibility(database, planned, question)
+    for one in planned:
+        for note in one.plan.notes:
+            remark(f"{one.plan.columns.get('taskname', 'task')}: {note}")
     for task in found.tasks if as_json else ():
         print_json(task)
     rows = [

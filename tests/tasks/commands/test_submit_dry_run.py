@@ -13,7 +13,7 @@ from tests.fault.processes import load_grid, made_jobs
 
 JOB = """[
  JobName = "fit"; Executable = "/opt/bin/fit"; Owner = "ada"; CPUTime = 3600; NumberOfProcessors = 1; JobType = "User";
- Requirements = [ Memory = 1000000; ];
+ Requirements = [ Memory = 1000000; ]; Tags = a & ~b;
 ]"""
 
 
@@ -29,6 +29,7 @@ def test_what_fits_nowhere_is_5_and_nothing_is_submitted(
     done = broker("submit", str(file), "--vo", "atlas", "--dry-run", "--json")
     assert done.status == NOT_PLACED, done
     assert done.document["taskname"]
+    assert "of a node it asks ms1-" in done.err and "a & ~b" in done.err
     assert all(one["outcome"] != "brokered" for one in done.document["decisions"])
     assert "nothing was submitted" in broker("submit", str(file), "--vo", "atlas", "--dry-run").out
     with database.begin() as connection:

@@ -88,6 +88,19 @@ def test_a_job_becomes_a_task_with_its_pool(
     assert files["n"] == 1
 
 
+def test_what_a_job_asks_of_a_node_is_stored_and_said(database: Database, broker: Command, tmp_path: Path) -> None:
+    text = '[ Executable = "x"; MatchingSpec = [ wall_time = 3600; site = "S.One"; tags = a & ~b; ]; ]'
+    job = written(tmp_path, text)
+    spec = '{"cores":{"least":1,"most":1},"sites":["S.One"],"tags":"a & ~b","wall_time_s":3600}'
+    canonical = f'["matchspec/1","lhcb",[{spec}]]'
+    told = broker("submit", job, "--vo", "LHCb", "--at", AT, "--json").document
+    assert canonical in told["notes"][0]
+    (asked,) = rows(database, "SELECT specs, sites FROM broker.task_requirements")
+    assert asked == {"specs": canonical, "sites": ["S.One"]}
+    checked = broker("pool", "check", job, "--vo", "lhcb", "--json").document
+    assert checked["node"]["canonical"] == canonical and checked["node"]["specs"].startswith("ms1-")
+
+
 def test_the_same_requirements_are_one_pool_and_none_are_none(
     database: Database, broker: Command, grid: ResourceText, tmp_path: Path
 ) -> None:
@@ -149,7 +162,7 @@ REFUSED = [
     ('[ Executable = "x"; Requirements = [ Site = "A"; ] ]', (), 2, "standard-keyword: write Site outside"),
     ('[ Executable = "x"; Requirements = [ Memory = "4 GB"; ] ]', (), 2, "line 1, column 38"),
     ("[ Requirements = [ ] ]", (), 2, "no-executable"),
-    ('[ Executable = "x"; Tag = "GPU"; ]', (), 2, "not-honoured"),
+    ('[ Executable = "x"; RequiredTag = "GPU"; ]', (), 2, "not-honoured"),
     ('[ Executable = "x"; Site = "A"; BannedSite = "A"; ]', (), 2, "impossible-site"),
     ('[ Executable = "x"; Owner = "ada"; ]', ("--user", "eve"), 3, "wrong-user"),
     ('[ Executable = "x"; VO = "lhcb"; ]', (), 3, "wrong-vo"),

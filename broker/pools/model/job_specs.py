@@ -1,0 +1,80 @@
+"""What a job in JDL or CFG asks of a node: ``Tags``, and the sections ``MatchingSpec`` (one) or ``MatchingSpecs``.
+
+Sources: DIRAC, job descriptions; DiracX, schema of matching specifications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from broker.matching.specs.documents import Number
+from broker.matching.specs.job_reading import SPECS, read_job
+from broker.matching.specs.problems import SpecRefused
+from broker.matching.specs.profiles import OWN, Profile
+from broker.matching.specs.spec import JobSpecs
+from broker.pools.model.description import ONE_SPEC, SEVERAL_SPECS, TAGS, Section
+from broker.pools.model.literals import NumberLiteral, decimal_text
+from broker.pools.model.problems import RequirementRefused
+
+KEYWORDS = (ONE_SPEC, SEVERAL_SPECS, *TAGS)
+
+
+def specs_document(description: Section) -> dict[str, Any] | None:
+    """The specs of a description as a document; None when it asks nothing of a node.
+
+    Raises:
+        RequirementRefused: ``specs-not-a-section``, or ``specs-twice`` where two keywords say what is asked for.
+    """
+    given = [description.attributes[name] for name in KEYWORDS if name in description.attributes]
+    if not given:
+        return None
+    if len(given) > 1:
+        both = f"{given[0].name} and {given[1].name} both say what is asked of a node; write tags in the section"
+        raise RequirementRefused("specs-twice", both, given[1].name, given[1].place)
+    (one,) = given
+    if one.name in TAGS:
+        if isinstance(one.value, Section):
+            raise RequirementRefused("bad-value", "an expression or a list of tags is wanted", one.name, one.place)
+        return {SPECS: [{"tags": _plain(one.value)}]}
+    if not isinstance(one.value, Section):
+        raise RequirementRefused("specs-not-a-section", "its value is no section", one.name, one.place)
+    if one.name == ONE_SPEC:
+        return {SPECS: [_plain(one.value)]}
+    return {SPECS: [_plain(inner.value) for inner in one.value]}
+
+
+def specs_of_description(description: Section, vo: str, profile: Profile = OWN) -> JobSpecs | None:
+    """What a job asks of a node; None: nothing.
+
+    Raises:
+        RequirementRefused: ``bad-spec`` with the field and the value, or as :func:`specs_document`.
+    """
+    document = specs_document(description)
+    if document is None:
+        return None
+    try:
+        return read_job(document, profile, vo)
+    except SpecRefused as refused:
+        keyword = next(description.attributes[name] for name in KEYWORDS if name in description.attributes)
+        raise RequirementRefused("bad-spec", str(refused), keyword.name, keyword.place) from refused
+
+
+def _plain(value: Any) -> Any:
+    """A value as the reader of specs takes it."""
+    if isinstance(value, Section):
+        return {one.name: _plain(one.value) for one in value}
+    if isinstance(value, NumberLiteral):
+        return Number(value.text, _number(value.text))
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _number(text: str) -> int | float:
+    exact = Decimal(decimal_text(text))
+    is_whole = "." not in text and "e" not in text.lower()
+    return int(exact) if is_whole else float(exact)
