@@ -10,7 +10,6 @@ from tests.docs.twin_types import copies_in, tree, twins, types_in
 EXCEPTIONS = {
     ("AskingPilot", "Pilot"): "the body of a request is checked field by field; the matcher gets what passed",
     ("Submitter", "TaskDescription"): "the body of a request is checked field by field, and holds the parameters too",
-    ("Match", "MatchedJob"): "a match has all its numbers; the answer has nulls where there is none",
     ("TuningEvent", "ValueChange"): "a change always has a key; a version that changed none of ours is an event too",
     ("Candidate", "CandidateLine"): "the answer has its probability in the middle, which the engine cannot know",
     ("PauseLine", "Paused"): "the answer to a pause has its fields in another order, and none for its beginning",

@@ -6,30 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from broker.matching.specs.judge import judge
+from broker.matching.specs.judge import Allotment, judge
 from broker.matching.specs.node import Node
 from broker.pilots.model.matcher import specs_of
 from broker.pilots.statements.matches import Match, NoMatch
-
-
-class AllottedNode(BaseModel):
-    """What the job gets of the node of its pilot; null: the node does not tell what it has.
-
-    Attributes:
-        spec: of the job that fits: its place among them in canonical order.
-        cores: that it gets.
-        ram_mb: that it requests with so many cores.
-        ram_limit_mb: at which it is to be stopped.
-        gpus: that it gets.
-        scratch_mb: that it asks for.
-    """
-
-    spec: int
-    cores: int | None
-    ram_mb: int | None
-    ram_limit_mb: int | None
-    gpus: int
-    scratch_mb: int | None
 
 
 class MatchedJob(BaseModel):
@@ -44,7 +24,8 @@ class MatchedJob(BaseModel):
         reason: why there is no job; null when there is.
         rejected: task queues that failed, by the first field that did not fit.
         repeated: whether it is the answer to an earlier request of this number.
-        allotted: of the node; null where the job asks nothing of it.
+        spec: of what the job asks of a node the one that fits, by its place in canonical order; null: it asks nothing.
+        allotted: what the job gets of the node; what the node does not tell is null.
     """
 
     pandaid: int | None
@@ -55,21 +36,18 @@ class MatchedJob(BaseModel):
     reason: str | None
     rejected: dict[str, int]
     repeated: bool = False
-    allotted: AllottedNode | None = None
+    spec: int | None = None
+    allotted: Allotment | None = None
 
 
 def matched_job(found: Match | NoMatch, repeated: bool = False, node: Node | None = None) -> MatchedJob:
     """What the matcher found for a pilot at this node, as every interface gives it."""
     if isinstance(found, Match):
         given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
-        return MatchedJob(
-            **given,
-            panda_queue=found.panda_queue,
-            reason=None,
-            rejected={},
-            repeated=repeated,
-            allotted=_allotted(found, node),
-        )
+        if found.specs is not None and node is not None:
+            verdict = judge(specs_of(found.specs), node)
+            given |= {"spec": verdict.spec, "allotted": verdict.allotment}
+        return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
     return MatchedJob(
         pandaid=None,
         jeditaskid=None,
@@ -79,12 +57,3 @@ def matched_job(found: Match | NoMatch, repeated: bool = False, node: Node | Non
         reason=found.reason,
         rejected=found.rejected,
     )
-
-
-def _allotted(found: Match, node: Node | None) -> AllottedNode | None:
-    if found.specs is None or node is None:
-        return None
-    verdict = judge(specs_of(found.specs), node)
-    if verdict.spec is None or verdict.allotment is None:
-        return None  # the node that asked first had something else
-    return AllottedNode(spec=verdict.spec, **vars(verdict.allotment))

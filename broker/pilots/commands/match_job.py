@@ -13,7 +13,7 @@ from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, moment_of
 from broker.matching.specs.profiles import OWN
-from broker.pilots.answers.matched_job import matched_job
+from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.answers.places import check_place
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
@@ -49,18 +49,10 @@ def match_job(
 
     The pools of the pilot are looked up by its queue.
     """
+    presented = None if node is None else read_node_file(node, OWN)
     pilot = Pilot(
-        site,
-        ce,
-        queue,
-        vo,
-        tuple(platform or ()),
-        cpu_time,
-        resource_type,
-        owner,
-        owner_group,
-        None if node is None else read_node_file(node, OWN),
-    )
+        site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group, presented
+    )  # fmt: skip
     generator = np.random.default_rng(secrets.randbits(31) if seed is None else seed)
     with open_store(context) as database:
         with database.begin() as connection:
@@ -75,10 +67,16 @@ def match_job(
                 told = told.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
     if as_json:
         print_json({**dict(told), "pools": pools})
-    elif told.pandaid is not None:
-        print_table(
-            ("job", "task", "PanDA queue", "pool"), [(told.pandaid, told.jeditaskid, told.panda_queue, told.pool)]
-        )
     else:
+        _show(told)
+
+
+def _show(told: MatchedJob) -> None:
+    if told.pandaid is None:
         remark(f"no job for the pilot: {told.reason}")
         print_table(("does not fit", "task queues"), list(told.rejected.items()))
+        return
+    print_table(("job", "task", "PanDA queue", "pool"), [(told.pandaid, told.jeditaskid, told.panda_queue, told.pool)])
+    if (got := told.allotted) is not None:
+        columns = ("cores", "memory (MB)", "memory limit (MB)", "GPUs", "scratch (MB)")
+        print_table(columns, [(got.cores, got.ram_mb, got.ram_limit_mb, got.gpus, got.scratch_mb)])

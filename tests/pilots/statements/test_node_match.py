@@ -1,0 +1,75 @@
+"""Jobs that ask something of the node of a pilot, through the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from broker.matching.specs.node import Node
+from broker.matching.specs.spec import JobSpecs, Spec
+from broker.pilots.statements.matches import Match, NoMatch
+from broker.pools.statements.pool_registration import Asked, attach
+from broker.store.connection.database import Database
+from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, given, matcher
+from tests.store.pool_grid import at, emptied, publish_places, refresh, rows
+
+HOUR = JobSpecs((Spec(wall_time_s=3600),), "lhcb").canonical
+AT_NODE = replace(LONG, node=Node("SITE_A", wall_time_s=3600))
+
+
+@pytest.fixture
+def database(shared: Database) -> Iterator[Database]:
+    publish_places(emptied(shared))
+    refresh(shared, 0)
+    yield shared
+
+
+def ask(database: Database, task: int, specs: str | None) -> None:
+    with database.begin() as connection:
+        attach(connection, task, None, Asked(specs=specs))
+
+
+def test_jobs_that_ask_something_of_a_node_go_to_nodes_that_have_it(database: Database) -> None:
+    ask(database, 1, HOUR)
+    add_jobs(database, 10, 2)
+    follow(database)
+    assert given(database, LONG) == NoMatch("QUEUE_A", "node", {"node": 1})
+    short = replace(LONG, node=Node("SITE_A", wall_time_s=3599))
+    assert given(database, short) == NoMatch("QUEUE_A", "node", {"node": 1})
+    assert given(database, AT_NODE) == Match(10, 1, 1, "QUEUE_A", None, HOUR)
+    with matcher(database) as one:
+        asked = [(short, None), (AT_NODE, None)]
+        found = one.match_together(asked, at(1))
+    assert isinstance(found[0][0], NoMatch) and found[1][0] == Match(11, 1, 1, "QUEUE_A", None, HOUR)
+
+
+def test_a_request_that_comes_again_is_told_what_its_job_asks_for(database: Database) -> None:
+    ask(database, 1, HOUR)
+    add_jobs(database, 10)
+    follow(database)
+    with matcher(database) as one:
+        first = one.match_numbered(AT_NODE, at(1), ("p", 1))
+        assert one.match_numbered(AT_NODE, at(2), ("p", 1)) == (first[0], True)
+    assert first[0] == Match(10, 1, 1, "QUEUE_A", None, HOUR)
+
+
+def test_task_queues_that_are_there_keep_their_jobs_and_their_identity(database: Database) -> None:
+    add_jobs(database, 10)
+    follow(database)
+    [(identity,)] = rows(
+        database,
+        "SELECT identity = md5(jsonb_build_array(vo, owner, owner_group, share, panda_queue, resource_type, sites,"
+        " banned_sites, platforms, cputime_class_s, pool_id)::text) FROM broker.task_queues",
+    )
+    assert identity
+    ask(database, 2, HOUR)
+    add_jobs(database, 20, jeditaskid=2)
+    add_jobs(database, 30, jeditaskid=3)
+    assert follow(database, 1)["new_queues"] == 1
+    assert rows(
+        database,
+        "SELECT specs, count(*) FROM broker.waiting_jobs JOIN broker.task_queues ON id = task_queue"
+        " GROUP BY 1 ORDER BY 1",
+    ) == [(HOUR, 1), (None, 2)]
