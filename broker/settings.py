@@ -14,7 +14,8 @@ class Settings(BaseSettings):
 
     Attributes:
         database_url: the database; None for the embedded one in ``home``.
-        config: folder with configuration files of your own; those that are not in it are the shipped ones.
+        config: folder with configuration files of your own; those that are not in it are the shipped ones. Left out,
+            it is ``config`` in ``home``, where ``broker init`` writes, if that is there.
         home: folder of the embedded database (default: the platform's user data folder).
         panda_schema: schema of PanDA's tables; None for the one that the database was installed with.
         meta_schema: schema of PanDA's ``sitedata``; None likewise.
@@ -28,6 +29,11 @@ class Settings(BaseSettings):
     panda_schema: str | None = None
     meta_schema: str | None = None
 
+    @property
+    def own_folder(self) -> Path:
+        """Where ``broker init`` writes configuration files unless another folder is named."""
+        return self.home / "config"
+
 
 def read_settings(database_url: str | None = None) -> Settings:
     """The settings of this process.
@@ -36,4 +42,7 @@ def read_settings(database_url: str | None = None) -> Settings:
         database_url: takes precedence over the environment.
     """
     settings = Settings()
-    return settings.model_copy(update={"database_url": database_url}) if database_url else settings
+    changes: dict[str, object] = {"database_url": database_url} if database_url else {}
+    if settings.config is None and settings.own_folder.is_dir():
+        changes["config"] = settings.own_folder
+    return settings.model_copy(update=changes) if changes else settings

@@ -44,3 +44,13 @@ def read_yaml(text: str) -> Any:
     except yaml.YAMLError:
         # in words of PyYAML's own, which show the line
         return yaml.safe_load(text)
+
+
+def compose_yaml(text: str) -> yaml.Node | None:
+    """The nodes of the one document in a text, with their lines; None of an empty one.
+
+    Raises:
+        yaml.YAMLError: the text is no YAML.
+    """
+    found: yaml.Node | None = yaml.compose(text, yaml.SafeLoader)
+    return found

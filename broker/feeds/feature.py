@@ -9,6 +9,7 @@ FEATURE = Feature(
     order=80,
     agents={
         "cric": "agents.feeds.cric:CricAgent",
+        "sites": "agents.feeds.sites:SitesAgent",
         "rucio_space": "agents.feeds.rucio_space:RucioSpaceAgent",
         "rucio_replicas": "agents.feeds.rucio_replicas:RucioReplicasAgent",
         "rucio_quota": "agents.feeds.rucio_quota:RucioQuotaAgent",
@@ -18,7 +19,7 @@ FEATURE = Feature(
         Command(
             "import",
             "broker.feeds.commands.imports:app",
-            "Import facts of the grid by hand: CRIC, Rucio, network, workers; their log.",
+            "Import facts of the grid by hand: a file of sites, CRIC, Rucio, network, workers; their log.",
             place=400,
             watched=("import log",),
         ),

@@ -12,6 +12,12 @@ FEATURE = Feature(
     },
     commands=(
         Command(
+            "init",
+            "broker.service.commands.init:init",
+            "Make an installation for a VO of its own, with the defaults of a small one.",
+            place=10,
+        ),
+        Command(
             "serve",
             "broker.service.commands.serve:serve",
             "Run all agents on their schedules, until stopped.",

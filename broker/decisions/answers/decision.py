@@ -115,7 +115,8 @@ def no_decision(jeditaskid: int, is_known: bool, brokerage: str | None, first: d
         return NothingFound("decision that early about task", jeditaskid, "broker.decisions", remedy=remedy)
     if not is_known:
         return NothingFound("task", jeditaskid, "jedi_tasks", remedy="see broker tasks")
-    remedy = f"run: broker run {brokerage or 'production_job'} --task {jeditaskid} --dry-run"
+    run = f"broker run {brokerage or 'production_job'} --task {jeditaskid} --dry-run"
+    remedy = f"run: {run}; broker doctor --ready says whether anything is missing"
     return NothingFound("decision about task", jeditaskid, "broker.decisions", remedy=remedy)
 
 
@@ -130,13 +131,17 @@ def _explained(
     # what evaluates again takes long to import
     from broker.decisions.answers.place_in_line import position_of
     from broker.decisions.answers.remedies import evaluation
+    from broker.grid.answers.readiness import missing_for
 
     again = evaluation(asking, stored) if evaluate else None
     position = position_of(asking, decision, states)
+    # a task that names queues or nuclei has none where none of these was one
+    nothing = decision.reason in NO_CANDIDATES and not counts_of(decision).start.queues
+    lacking = missing_for(asking, origin.snapshot) if nothing else ()
 
     def evaluated(proceed: Proceed) -> ExplainedDecision:
         found = explained(stored, pins, None if again is None else again(proceed))
-        return found.model_copy(update={"position": position})
+        return found.model_copy(update={"position": position, "missing": lacking})
 
     return evaluated
 

@@ -17,6 +17,7 @@ from broker.domain.retry import Redecide
 from broker.engine.analysis.throttle import Throttle
 from broker.engine.shared.answer import RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
+from broker.grid.answers.models import ReadyCheck
 from broker.store.query_context import Answer
 
 VerdictCode = Literal[
@@ -132,7 +133,8 @@ class ExplainedDecision(Answer):
 
     ``times_seen``: so many cycles came to the same decision, the last at ``seen_at``. ``rejected`` and ``funnel`` are
     the reasons as they are stored: by name, and by rule with the pseudo-queues before and after it. ``together``: how
-    the jobs of all chunks of the cycle were placed, None where each chunk was decided by itself.
+    the jobs of all chunks of the cycle were placed, None where each chunk was decided by itself. ``missing``: where
+    nothing was a candidate, what the installation lacked in that cycle, as ``broker doctor --ready`` lists it.
     """
 
     id: int
@@ -167,6 +169,7 @@ class ExplainedDecision(Answer):
     position: Position | None
     notes: tuple[str, ...]
     pins: tuple[HeldField, ...]
+    missing: tuple[ReadyCheck, ...] = ()
 
 
 class TaskDecision(Answer):

@@ -40,11 +40,20 @@ def verdict_sentence(decision: ExplainedDecision) -> str:
 
 def cure_sentence(decision: ExplainedDecision) -> str:
     """What can be done where nothing was placed, with Markdown's backticks; empty where nothing has to be."""
-    if decision.outcome == "brokered":
+    if decision.outcome == "brokered" or decision.missing:
         return ""
     # of work that never had a candidate, its names say more than that there was none
     names = decision.summary.not_candidates if decision.verdict.code == "no_candidate_at_all" else {}
     return cure(next(iter(names.values()), decision.verdict.reason), decision.brokerage)
+
+
+def missing_sentences(decision: ExplainedDecision) -> Iterator[str]:
+    """What the installation lacked where nothing was a candidate, and what to do; as in `broker doctor --ready`."""
+    for one in decision.missing:
+        cure_of_it = f" What to do: {one.remedy}." if one.remedy else ""
+        yield f"Missing: {one.topic.replace('_', ' ')}: {one.what}.{cure_of_it}"
+    if decision.missing:
+        yield "`broker doctor --ready` lists what the first job needs."
 
 
 def _drawn(decision: ExplainedDecision) -> str:
@@ -93,7 +102,8 @@ def task_sentence(task: TaskFacts) -> str:
 def remedy_sentences(decision: ExplainedDecision) -> Iterator[str]:
     """What would help, one change a line; whether anything in the tuning would."""
     remedies = decision.remedies
-    if not remedies.evaluated:
+    # where the grid itself is missing, no change of rules or tasks is worth a word
+    if not remedies.evaluated or decision.missing:
         return
     kind = decision.candidate_kind
     for one in remedies.helpful:

@@ -12,6 +12,7 @@ from broker.decisions.answers.sentences import (
     candidate_sentence,
     cure_sentence,
     feasible_sentence,
+    missing_sentences,
     position_sentence,
     remedy_sentence,
     remedy_sentences,
@@ -40,6 +41,8 @@ def show_answer(found: TaskDecision) -> None:
     for one in found.decisions:
         say(f"{_chunk(found, one)}{verdict_sentence(one)} {waiting_sentence(one)}".strip())
     for text in dict.fromkeys(filter(None, map(cure_sentence, found.decisions))):
+        say(text)
+    for text in dict.fromkeys(text for one in found.decisions for text in missing_sentences(one)):
         say(text)
     facts = [
         ("task", task_sentence(found.task)),

@@ -20,10 +20,15 @@ from broker.cli.output import print_json, print_table, remark
 from broker.feeds.commands.by_hand import ByHand, Json, NamedFiles, importing
 from broker.feeds.commands.document_names import cric_documents, rucio_kind
 from broker.feeds.commands.example_grid import example
-from broker.feeds.statements.feed_runs import FeedRun, last_runs
+from broker.feeds.commands.sites_file import sites
+from broker.feeds.statements.feed_runs import FeedRun, last_runs, status_changes
+
+MOST_TOLD = 50
+"""Queues of another status that are named below the table."""
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(example)
+app.command()(sites)
 
 
 @importing(app, NamedFiles)
@@ -77,6 +82,7 @@ def log(
     """What the last runs of feeds did: documents, changes, and what was left out by reason."""
     with open_store(context) as database, database.begin() as connection:
         found = last_runs(connection, feed, limit)
+        closed = status_changes(connection, [run.id for run in found if run.id is not None])
     if json:
         for run in found:
             print_json(dataclasses.asdict(run))
@@ -88,6 +94,8 @@ def log(
             if document.get("outcome") == "refused":
                 output = f"{document.get('code', '')} {document.get('detail', '')}".strip()
                 remark(f"run {run.id}: {document.get('document')} was refused: {output}")
+    for number, queue, before, after in closed[:MOST_TOLD]:
+        remark(f"run {number}: queue {queue} is {after}, was {before}")
 
 
 def _row(run: FeedRun) -> tuple[object, ...]:

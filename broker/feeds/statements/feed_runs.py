@@ -117,6 +117,15 @@ def changes_of_queue(connection: sa.Connection, queue: str, most: int) -> list[K
     return [KeptChange(row[0], row[1], tuple(row[2]), row[3], row[4]) for row in rows]
 
 
+def status_changes(connection: sa.Connection, runs: Sequence[int]) -> list[tuple[int, str, Any, Any]]:
+    """Which queues runs gave another status: run, queue, status before and after; the newest run first."""
+    query = sa.text("""
+        SELECT run_id, row_key[1], fields->'status'->0, fields->'status'->1 FROM broker.feed_changes
+        WHERE run_id = ANY(:runs) AND table_name = 'schedconfig_json' AND fields ? 'status'
+        ORDER BY run_id DESC, position""")
+    return [(int(row[0]), str(row[1]), row[2], row[3]) for row in connection.execute(query, {"runs": list(runs)})]
+
+
 def _shortened(fields: Mapping[str, tuple[Any, Any]]) -> dict[str, list[Any]]:
     return {name: [_short(value) for value in pair] for name, pair in fields.items()}
 

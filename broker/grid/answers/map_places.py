@@ -23,13 +23,14 @@ def places(asking: Asking) -> Places:
     """Tier and cloud of the queues on record."""
     tier, cloud = {}, {}
     for row in read_queue_rows(asking.connection, asking.catalogue):
-        document = _object(row["data"])
+        document = json_document(row["data"])
         name = str(row["panda_queue"])
         tier[name], cloud[name] = str(document.get("tier") or ""), str(document.get("cloud") or "")
     return Places(tier=tier, cloud=cloud)
 
 
-def _object(text: str | None) -> dict[str, object]:
+def json_document(text: str | None) -> dict[str, object]:
+    """The object of a column with a document; empty where it holds none."""
     try:
         found = json.loads(text or "{}")
     except ValueError:

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.queue_counts import QueueCount
 from broker.grid.answers.day_counts import DayCount, day_counts, totals_about
 from broker.grid.answers.grid import job_numbers, last_snapshot
-from broker.grid.answers.models import QueueFilters, QueueLine, Queues
+from broker.grid.answers.map_places import json_document
+from broker.grid.answers.models import JobNumbers, QueueFilters, QueueLine, Queues
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.software import ALL_QUEUES
+from broker.store.classes.queue_waits import read_queue_rows
 from broker.store.query_context import Asking
 
 
 def queues(asking: Asking, filters: QueueFilters | None = None) -> Queues:
-    """The queues for which all filters hold, by name."""
-    snapshot = last_snapshot(asking)
+    """The queues for which all filters hold, by name; those that came after the last snapshot as they are on record."""
+    snapshot, wanted = last_snapshot(asking), filters or QueueFilters()
     counts = [one for some in totals_about(asking, "queue").values() for one in some]
-    return queues_of(snapshot, counts, filters or QueueFilters(), asking.now)
+    found = queues_of(snapshot, counts, wanted, asking.now)
+    known = set() if snapshot is None else set(map(str, snapshot.unified.name))
+    new = [line for line in _on_record(asking) if line.queue not in known and _holds(line, wanted)]
+    lines = sorted((*found.queues, *new), key=lambda line: line.queue)
+    return found.model_copy(update={"queues": tuple(lines)}) if new else found
+
+
+def _on_record(asking: Asking) -> Iterator[QueueLine]:
+    """The queues of ``schedconfig_json`` with what their rows say; a row that cannot be used has no status."""
+    none = JobNumbers(**dict.fromkeys(COUNTED_STATUSES, 0))
+    for row in read_queue_rows(asking.connection, asking.catalogue):
+        document = json_document(row["data"])
+        name = str(document.get("nickname") or row["panda_queue"])
+        if name == ALL_QUEUES:
+            continue
+        yield QueueLine(
+            queue=name,
+            site=str(document.get("atlas_site") or ""),
+            status=str(document.get("status") or ""),
+            type=str(document.get("type") or ""),
+            pseudo_queues=0,
+            jobs=none,
+            pilots=0.0,
+            considered=0,
+            chosen=0,
+            placed=0,
+            main_code=None,
+        )
 
 
 def queues_of(snapshot: Snapshot | None, counts: Iterable[QueueCount], filters: QueueFilters, now: datetime) -> Queues:

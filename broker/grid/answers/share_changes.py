@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import sqlalchemy as sa
+
 from broker.errors import Refused
 from broker.grid.model.share_tree import GlobalShare, check_removal, check_share
 from broker.grid.statements import share_rows
@@ -57,11 +59,32 @@ def set_share(
         found = old or GlobalShare(name, value, vo=database.names.vo)
         new = GlobalShare(**{**dataclasses.asdict(found), **fields, "value": value})
         check_share(new, known)
-        share_rows.write_share(connection, database.names, new)
-        before = None if old is None else dataclasses.asdict(old)
-        change = ShareChange(edit.at, edit.editor, edit.reason, name, before, dataclasses.asdict(new))
-        share_rows.note_change(connection, change)
+        _write(connection, database, old, new, edit)
     return new, old is None
+
+
+def add_share(database: Database, name: str, value: int, edit: ShareEdit) -> bool:
+    """Make a share, unless there is one of this name: it stays as it is; whether it was made.
+
+    Raises:
+        NotOurShares: alongside PanDA.
+    """
+    _check_standalone(database)
+    with database.begin() as connection:
+        share_rows.lock_shares(connection, database.names)
+        if name in share_rows.read_shares(connection, database.names):
+            return False
+        _write(connection, database, None, GlobalShare(name, value, vo=database.names.vo), edit)
+    return True
+
+
+def _write(
+    connection: sa.Connection, database: Database, old: GlobalShare | None, new: GlobalShare, edit: ShareEdit
+) -> None:
+    share_rows.write_share(connection, database.names, new)
+    before = None if old is None else dataclasses.asdict(old)
+    change = ShareChange(edit.at, edit.editor, edit.reason, new.name, before, dataclasses.asdict(new))
+    share_rows.note_change(connection, change)
 
 
 def remove_share(database: Database, name: str, edit: ShareEdit) -> None:

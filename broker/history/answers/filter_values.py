@@ -9,7 +9,7 @@ from broker.decisions.answers.reason_codes import all_rules, glossary
 from broker.decisions.answers.rules import states_now
 from broker.domain.work import DroppedRow
 from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
-from broker.feeds.statements.table_writing import queue_names
+from broker.feeds.statements.table_writing import queue_names, site_names
 from broker.formats.model.sss.states import GROUP_STATE_OF
 from broker.grid.answers.grid import last_snapshot
 from broker.grid.answers.models import QueueFilters
@@ -81,11 +81,9 @@ def known_queue_filters(asking: Asking, filters: QueueFilters) -> QueueFilters:
     Raises:
         UnknownValue: nothing has a value.
     """
-    if last_snapshot(asking) is None:
-        return filters
     known: dict[str, Callable[[], Iterable[str]]] = {
         "status": lambda: {*QUEUE_STATUSES, *_of_snapshot(asking, "status")},
-        "site": lambda: _of_snapshot(asking, "site"),
+        "site": lambda: {*_of_snapshot(asking, "site"), *site_names(asking.connection, asking.names)},
     }
     return filters.model_copy(update=_as_known(known, filters))
 

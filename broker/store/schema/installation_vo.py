@@ -17,8 +17,13 @@ def read(connection: sa.Connection) -> str:
     """The VO; PanDA's own where none was set, or where the schema is older than the table."""
     if connection.scalar(sa.text("SELECT to_regclass('broker.installation_vo')")) is None:
         return DEFAULT_VO
+    return set_vo(connection) or DEFAULT_VO
+
+
+def set_vo(connection: sa.Connection) -> str | None:
+    """The VO that was set; None where none was."""
     found = connection.scalar(sa.text("SELECT vo FROM broker.installation_vo"))
-    return DEFAULT_VO if found is None else str(found)
+    return None if found is None else str(found)
 
 
 def write(connection: sa.Connection, vo: str, editor: str, now: datetime) -> None:

@@ -1,0 +1,98 @@
+"""What must agree across a file of sites: names, endpoints that are read and written, figures that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.errors import did_you_mean
+
+Place = tuple[str | int, ...]
+#: A value with its place.
+Placed = tuple[Place, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something wrong at a place; ``of_key``: with what is named there, not with its value."""
+
+    place: Place
+    what: str
+    remedy: str
+    of_key: bool = False
+
+
+def cross_checks(content: Mapping[str, Any]) -> Iterator[Found]:
+    """What is wrong between the parts of a file. Parts that are wrong in themselves are left to other checks."""
+    sites = list(_below(((), content), "sites"))
+    endpoints = [one for site in sites for one in _below(site, "storage")]
+    queues = [(site, queue) for site in sites for queue in _below(site, "queues")]
+    yield from _twice("endpoint", endpoints)
+    yield from _twice("queue", [queue for _, queue in queues])
+    names = {str(place[-1]): value for place, value in endpoints}
+    for site, queue in queues:
+        yield from _endpoints_of(site, queue, names)
+    for place, storage in endpoints:
+        yield from _space(place, storage)
+    for place, kind in _below(((), content), "resource_types"):
+        yield from _bounds(place, kind)
+
+
+def _below(above: Placed, key: str) -> Iterator[Placed]:
+    """The mappings by name under a key; nothing where there are none."""
+    place, value = above
+    inner = value.get(key) if isinstance(value, Mapping) else None
+    for name, one in inner.items() if isinstance(inner, Mapping) else ():
+        if isinstance(one, Mapping):
+            yield (*place, key, str(name)), one
+
+
+def _twice(kind: str, found: list[Placed]) -> Iterator[Found]:
+    first: dict[str, Place] = {}
+    for place, _ in found:
+        name = str(place[-1])
+        if name in first:
+            yield Found(place, f"{kind} {name} is at site {first[name][1]} too", "give each its own name", of_key=True)
+        first.setdefault(name, place)
+
+
+def _endpoints_of(site: Placed, queue: Placed, names: Mapping[str, Mapping[str, Any]]) -> Iterator[Found]:
+    place, value = queue
+    for role in ("read", "write"):
+        listed = value.get(role)
+        for at, name in enumerate(listed if isinstance(listed, list) else ()):
+            where = (*place, role, at)
+            if not isinstance(name, str):
+                continue
+            if name not in names:
+                known = f"known are {', '.join(sorted(names))[:200]}" if names else "write it under storage of its site"
+                yield Found(where, f"there is no endpoint {name[:60]}", did_you_mean(name, names, known))
+            elif role == "write" and names[name].get("tape") is True:
+                yield Found(where, f"{name} is tape, where jobs do not write", "name a disk")
+    own = [one for one in _below(site, "storage") if one[1].get("tape") is not True]
+    if not own and not value.get("write"):
+        what = f"site {site[0][-1]} has no disk, and the queue says of none where it writes"
+        yield Found(place, what, "write storage of the site, or write: [ENDPOINT] of another one", of_key=True)
+
+
+def _space(place: Place, storage: Mapping[str, Any]) -> Iterator[Found]:
+    total: Any
+    free: Any
+    total, free = (storage.get(key) for key in ("total_tb", "free_tb"))
+    if (total is None) != (free is None):
+        missing = "total_tb" if total is None else "free_tb"
+        yield Found(place, f"{missing} is missing", "write total_tb and free_tb, or leave out both", of_key=True)
+    elif _are_numbers(total, free) and free > total:
+        yield Found((*place, "free_tb"), f"{free} TB free of {total} TB", "write at most total_tb")
+
+
+def _bounds(place: Place, kind: Mapping[str, Any]) -> Iterator[Found]:
+    for key in ("cores", "memory_mb_per_core"):
+        bounds = kind.get(key)
+        if isinstance(bounds, list) and len(bounds) == 2 and _are_numbers(*bounds) and bounds[0] > bounds[1]:
+            yield Found((*place, key), f"{bounds[0]} is more than {bounds[1]}", "write the smaller one first")
+
+
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)

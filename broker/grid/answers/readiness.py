@@ -1,0 +1,65 @@
+"""Whether an installation is ready for its first job, as it is now or as it was for a decision."""
+
+from __future__ import annotations
+
+from agents.brokerage.grid_reading import GridReader
+from agents.service.configuration import config_file
+from agents.service.process import load_process
+from agents.service.profile_file import profile_in_force
+from broker.brokerages.profile import build_chain
+from broker.brokerages.profile_options import ProfileError
+from broker.domain.global_shares import DEFAULT_SHARE
+from broker.engine.shared.chain import RuleChain
+from broker.grid.answers.grid import snapshot_of, tuning_in_force
+from broker.grid.answers.models import ReadyCheck
+from broker.grid.model.readiness import Check, Surroundings, checks, missing
+from broker.grid.statements import share_rows
+from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking
+from broker.store.snapshots.stored_snapshots import SnapshotLostError
+
+PILOT_RULES = frozenset({"pilots", "task_pilots"})
+"""Rules of brokerages of jobs by which queues without pilots get none."""
+
+
+def readiness(asking: Asking) -> tuple[ReadyCheck, ...]:
+    """The whole check list, of the grid as it is now."""
+    reader = GridReader("live", config_file("sources.yaml", asking.config))
+    found = reader.read(asking.connection, asking.catalogue, asking.now, lambda: None).snapshot
+    return tuple(map(_line, _checks(asking, found)))
+
+
+def missing_for(asking: Asking, snapshot: str | None) -> tuple[ReadyCheck, ...]:
+    """What kept anything from being brokered in the cycle of a snapshot; nothing where the snapshot is kept no more."""
+    try:
+        found = None if snapshot is None else snapshot_of(asking.connection, snapshot)
+    except SnapshotLostError:
+        found = None
+    return () if found is None else tuple(map(_line, missing(_checks(asking, found))))
+
+
+def _checks(asking: Asking, snapshot: Snapshot) -> tuple[Check, ...]:
+    tuning = tuning_in_force(asking)
+    shares = share_rows.read_shares(asking.connection, asking.names)
+    around = Surroundings(
+        vo=asking.names.vo,
+        shares=tuple(shares),
+        waiting_cap=float(tuning.by_suffix("NQUEUELIMITSITE", [DEFAULT_SHARE]).item()),
+        disk_threshold_tb=float(tuning.by_suffix("DISK_THRESHOLD", [DEFAULT_SHARE]).item()),
+        pilots_needed=_pilots_needed(asking),
+    )
+    return checks(snapshot, around)
+
+
+def _pilots_needed(asking: Asking) -> bool:
+    """Whether the profile in force has a rule by which queues without pilots get no jobs."""
+    profile = profile_in_force(load_process(config_file("broker.yaml", asking.config), asking.config))
+    try:
+        chain = build_chain(profile.of("production_job"), RuleChain)
+    except ProfileError:
+        return False
+    return any(rule.name in PILOT_RULES for rule in chain)
+
+
+def _line(one: Check) -> ReadyCheck:
+    return ReadyCheck(**vars(one))

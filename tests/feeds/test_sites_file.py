@@ -1,0 +1,210 @@
+"""A file of sites: what is wrong with it, all at once, and the rows that it makes."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from broker import resources
+from broker.feeds.model.rows import MappedTable
+from broker.feeds.model.sites_file.declared import Grid
+from broker.feeds.model.sites_file.reading import SitesRefused, read_sites
+from broker.feeds.model.sites_file.tables import Declared, declared_tables
+
+SITES = """\
+defaults: {cores: 8, memory_mb: 16000}
+sites:
+  A:
+    cloud: NORTH
+    latitude: 60
+    storage:
+      A_DISK: {total_tb: 11, free_tb: 5.5}
+      A_TAPE: {tape: true, closed: [write]}
+    queues:
+      A_CE:
+        batch: {kind: htcondor-ce, address: "ce.example.org:9619"}
+        walltime_h: 48
+"""
+
+
+def sentences(text: str | bytes) -> list[str]:
+    with pytest.raises(SitesRefused) as refused:
+        read_sites(text.encode() if isinstance(text, str) else text, "sites.yaml")
+    return [one.sentence for one in refused.value.problems]
+
+
+def tables(text: str) -> dict[str, MappedTable]:
+    found = declared_tables(read_sites(text.encode(), "sites.yaml"))
+    assert [one.table for one in found].count("ddm_endpoint") == 2
+    return {one.table + (".space" if "space_total" in one.columns else ""): one for one in found}
+
+
+def test_the_shipped_example_can_be_read_and_shows_every_field() -> None:
+    text = resources.path("config/sites.yaml").read_text(encoding="utf-8")
+    grid = read_sites(text.encode(), "sites.yaml")
+    assert Declared.of(grid).queues == ("ALPHA_CE", "BETA_GPU", "BETA_SLURM", "GAMMA_CE")
+    for model in (Grid, *(field.annotation for field in Grid.model_fields.values())):
+        assert all(f"{name}:" in text for name in getattr(model, "model_fields", ()) if name != "cvmfs")
+
+
+CASES = {
+    "cores: 8,": {
+        "cores: eight,": "line 1: defaults.cores: 'eight' is no whole number; write a whole number of cores, 1 to "
+        "100000",
+        "cores: 0,": "line 1: defaults.cores: 0 is less than 1; write a whole number of cores, 1 to 100000",
+        "coers: 8,": "line 1: defaults.coers: is not known here; did you mean cores or containers?",
+        "cores: 2.5,": "line 1: defaults.cores: 2.5 is no whole number; write a whole number of cores, 1 to 100000",
+    },
+    "cloud: NORTH": {
+        "cloud: NO": "line 4: sites.A.cloud: False is no text; write a text of letters, digits, dots, hyphens and "
+        "underscores, the first a letter or digit; put NO in quotes",
+    },
+    "latitude: 60": {
+        "latitude: 90.1": "line 5: sites.A.latitude: 90.1 is more than 90.0; write degrees north, -90 to 90"
+    },
+    "free_tb: 5.5": {
+        "free_tb: 11.1": "line 7: sites.A.storage.A_DISK.free_tb: 11.1 TB free of 11 TB; write at most total_tb",
+    },
+    ", free_tb: 5.5": {
+        "": "line 7: sites.A.storage.A_DISK: free_tb is missing; write total_tb and free_tb, or leave out both",
+    },
+    "closed: [write]": {
+        "closed: [wrote]": "line 8: sites.A.storage.A_TAPE.closed.0: 'wrote' is none of 'read' or 'write'; "
+        "did you mean write?",
+    },
+    "kind: htcondor-ce": {
+        "kind: htcondor_ce": "line 11: sites.A.queues.A_CE.batch.kind: 'htcondor_ce' is none of 'htcondor-ce', "
+        "'arc-ce', 'htcondor', 'slurm', 'pbs', 'lsf', 'kubernetes' or 'fork'; did you mean htcondor-ce or htcondor?",
+    },
+    ', address: "ce.example.org:9619"': {
+        "": "line 11: sites.A.queues.A_CE.batch.address: is missing; write host and port or URL of a CE, or the "
+        "partition of a batch system",
+    },
+    "walltime_h: 48": {
+        "walltime_h: 0": "line 12: sites.A.queues.A_CE.walltime_h: 0 is not more than 0.0; write hours, more than 0, "
+        "at most 87600",
+        "read: [B_DISK]": "line 12: sites.A.queues.A_CE.read.0: there is no endpoint B_DISK; did you mean A_DISK?",
+        "write: [A_TAPE]": "line 12: sites.A.queues.A_CE.write.0: A_TAPE is tape, where jobs do not write; name a disk",
+        "tags: [{project: P, release: 2.1, platform: x}]": "line 12: sites.A.queues.A_CE.tags.0.release: 2.1 is no "
+        "text; write a text; put numbers in quotes",
+    },
+    "      A_CE:\n": {
+        "      A CE:\n": "line 10: sites.A.queues.A CE: 'A CE' is no name; write letters, digits, dots, hyphens and "
+        "underscores, the first a letter or digit",
+        "      1:\n": "line 10: sites.A.queues.1: '1' is no name; put it in quotes",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "sentence"), [(right, *pair) for right, pairs in CASES.items() for pair in pairs.items()]
+)
+def test_a_wrong_value_is_named_with_line_field_value_and_remedy(right: str, wrong: str, sentence: str) -> None:
+    assert right in SITES
+    assert sentences(SITES.replace(right, wrong)) == [sentence]
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
+    more = "  B: {queues: {A_CE: {batch: {kind: slurm, address: main}}}}\n"
+    found = sentences(SITES.replace("latitude: 60", "longitude: 200") + more)
+    assert [line.split(":")[0] for line in found] == ["line 5", "line 13", "line 13"]
+    assert found[1].endswith("queue A_CE is at site A too; give each its own name")
+    assert found[2].endswith("write storage of the site, or write: [ENDPOINT] of another one")
+
+
+def test_a_name_that_stands_twice_is_a_fault_though_yaml_keeps_the_last_one() -> None:
+    assert sentences(SITES + "  A: {}\n") == ["line 13: sites.A: A stands twice, in lines 3 and 13; keep one of them"]
+
+
+@pytest.mark.parametrize(
+    ("data", "begins"),
+    [
+        (b"", "line 1: it holds no mapping"),
+        (b"- 1\n", "line 1: it holds no mapping"),
+        (b"sites: {}\n", "line 1: sites: has fewer than 1 entries"),
+        (b"sites:\n  A: [\n", "line 3: no YAML"),
+        (b"sites:\n\xff\n", "line 2: no UTF-8"),
+        (b"a: &a [x,x,x,x,x,x,x,x,x,x]\n", "line 1: a: is not known here"),
+        ("".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" if n else "a0: &a0 x\n" for n in range(9)).encode(),
+         "line 1: it holds too much"),
+        (b"a: &a [*a]\n", "line 1: it holds too much"),
+        (b"sites: " + b"[" * 2000, "line 1: "),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_of_sites_is_refused(data: bytes, begins: str) -> None:
+    assert any(line.startswith(begins) for line in sentences(data))
+
+
+def test_a_queue_has_what_it_says_else_the_defaults_of_the_file_else_ours() -> None:
+    ((data, listed_at),) = tables(SITES)["schedconfig_json"].rows.values()
+    assert listed_at is None  # what is declared has no age
+    expected = {
+        "nickname": "A_CE",
+        "atlas_site": "A",
+        "cloud": "NORTH",
+        "status": "online",
+        "capability": "ucore",
+        "corecount": 8,
+        "maxrss": 16000,
+        "maxtime": 48 * 3600,
+        "maxwdir": 20_000,
+        "latitude": 60.0,
+        "queues": [{"ce_endpoint": "ce.example.org:9619", "ce_flavour": "HTCONDOR-CE", "ce_state": "ACTIVE"}],
+    }
+    assert {name: data[name] for name in expected} == expected
+    assert data["astorages"]["read_lan"] == ["A_DISK", "A_TAPE"]
+    assert data["astorages"]["write_lan"] == ["A_DISK"]
+
+
+def test_a_site_without_a_cloud_is_one_of_its_own_so_that_it_can_be_a_nucleus() -> None:
+    ((data, _),) = tables(SITES.replace("    cloud: NORTH\n", ""))["schedconfig_json"].rows.values()
+    assert data["cloud"] == "A"
+
+
+def test_sites_are_nuclei_where_there_is_a_disk_unless_the_file_says_otherwise() -> None:
+    def role(text: str) -> str:
+        return str(tables(text)["site"].rows[("A",)][0])
+
+    assert role(SITES) == "nucleus"
+    assert role(SITES.replace("latitude: 60", "nucleus: false")) == "satellite"
+    tape_only = SITES.replace("A_DISK: {", "A_DISK: {tape: true, ").replace("walltime_h: 48", "write: [B_DISK]")
+    assert role(tape_only + "  B: {storage: {B_DISK: {}}}\n") == "satellite"
+
+
+def test_space_is_in_gb_of_2_30_bytes_and_closed_endpoints_are_closed() -> None:
+    found = tables(SITES)
+    assert found["ddm_endpoint.space"].rows == {("A_DISK",): (10244, 5122, 5122, 0, 0, 0, None)}
+    assert found["ddm_endpoint"].rows[("A_DISK",)] == ("A", "A_DISK", "DATADISK", "N", "N", "N", "N", {})
+    closed = {"write_lan": "OFF", "write_wan": "OFF"}
+    assert found["ddm_endpoint"].rows[("A_TAPE",)] == ("A", "A_TAPE", "DATATAPE", "Y", "Y", "Y", "N", closed)
+
+
+def test_software_and_gpus_are_published_as_tags() -> None:
+    more = """\
+        containers: false
+        gpus: [{vendor: NVIDIA, model: A100}]
+        gpu_jobs_only: true
+        tags: [{project: P, release: "2.1", platform: x86_64-el9}]
+"""
+    ((data, _),) = tables(SITES + more)["sw_tags"].rows.values()
+    assert data["containers"] == []
+    assert data["architectures"] == [{"type": "gpu", "vendor": ["nvidia", "excl"], "model": ["A100"]}]
+    assert data["cmtconfigs"] == ["x86_64-el9"]
+    assert tables(SITES)["sw_tags"].rows[("A_CE",)][0]["containers"] == ["any"]
+
+
+def test_resource_types_may_be_added() -> None:
+    text = SITES + "resource_types: {BIG: {cores: [2, null], memory_mb_per_core: [4001, null]}}\n"
+    assert tables(text)["resource_types"].rows == {("BIG",): (2, None, 4001, None)}
+    (wrong,) = sentences(text.replace("[2, null]", "[2, 1]"))
+    assert wrong.endswith("BIG.cores: 2 is more than 1; write the smaller one first")
+
+
+def test_what_a_later_file_leaves_out_is_known_by_the_names_that_are_kept() -> None:
+    before = Declared.of(read_sites(SITES.encode(), "x"))
+    assert Declared.from_json(before.as_json()) == before
+    renamed = yaml.safe_load(SITES)
+    renamed["sites"]["A"]["queues"]["NEW"] = renamed["sites"]["A"]["queues"].pop("A_CE")
+    after = Declared.of(read_sites(yaml.safe_dump(renamed).encode(), "x"))
+    assert before.without(after) == Declared(queues=("A_CE",))
+    assert Declared.from_json(None) == Declared()
