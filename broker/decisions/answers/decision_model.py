@@ -12,12 +12,12 @@ from broker.decisions.answers.parts import (
     TaskFacts,
 )
 from broker.decisions.answers.placed_together import PlacedTogether
+from broker.domain.ready_check import Check
 from broker.domain.rejection_counts import Counts
 from broker.domain.retry import Redecide
 from broker.engine.analysis.throttle import Throttle
 from broker.engine.shared.answer import RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
-from broker.grid.answers.models import ReadyCheck
 from broker.store.query_context import Answer
 
 VerdictCode = Literal[
@@ -169,7 +169,7 @@ class ExplainedDecision(Answer):
     position: Position | None
     notes: tuple[str, ...]
     pins: tuple[HeldField, ...]
-    missing: tuple[ReadyCheck, ...] = ()
+    missing: tuple[Check, ...] = ()
 
 
 class TaskDecision(Answer):

@@ -51,7 +51,7 @@ def missing_sentences(decision: ExplainedDecision) -> Iterator[str]:
     """What the installation lacked where nothing was a candidate, and what to do; as in `broker doctor --ready`."""
     for one in decision.missing:
         cure_of_it = f" What to do: {one.remedy}." if one.remedy else ""
-        yield f"Missing: {one.topic.replace('_', ' ')}: {one.what}.{cure_of_it}"
+        yield f"Missing: {one.topic.replace('_', ' ')}: {one.finding}.{cure_of_it}"
     if decision.missing:
         yield "`broker doctor --ready` lists what the first job needs."
 

@@ -284,15 +284,3 @@ class Shares(Answer):
     now: datetime
     counted_at: datetime | None
     shares: tuple[ShareLine, ...]
-
-
-class ReadyCheck(Answer):
-    """One line of the list of what the first job needs, see :class:`broker.grid.model.readiness.Check`."""
-
-    topic: str
-    level: Literal["ok", "note", "problem"]
-    usable: int | None
-    of: int | None
-    what: str
-    remedy: str
-    why_not: dict[str, str]

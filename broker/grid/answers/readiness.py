@@ -9,10 +9,10 @@ from agents.service.profile_file import profile_in_force
 from broker.brokerages.profile import build_chain
 from broker.brokerages.profile_options import ProfileError
 from broker.domain.global_shares import DEFAULT_SHARE
+from broker.domain.ready_check import Check
 from broker.engine.shared.chain import RuleChain
 from broker.grid.answers.grid import snapshot_of, tuning_in_force
-from broker.grid.answers.models import ReadyCheck
-from broker.grid.model.readiness import Check, Surroundings, checks, missing
+from broker.grid.model.readiness import Surroundings, checks, missing
 from broker.grid.statements import share_rows
 from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking
@@ -22,20 +22,20 @@ PILOT_RULES = frozenset({"pilots", "task_pilots"})
 """Rules of brokerages of jobs by which queues without pilots get none."""
 
 
-def readiness(asking: Asking) -> tuple[ReadyCheck, ...]:
+def readiness(asking: Asking) -> tuple[Check, ...]:
     """The whole check list, of the grid as it is now."""
     reader = GridReader("live", config_file("sources.yaml", asking.config))
     found = reader.read(asking.connection, asking.catalogue, asking.now, lambda: None).snapshot
-    return tuple(map(_line, _checks(asking, found)))
+    return _checks(asking, found)
 
 
-def missing_for(asking: Asking, snapshot: str | None) -> tuple[ReadyCheck, ...]:
+def missing_for(asking: Asking, snapshot: str | None) -> tuple[Check, ...]:
     """What kept anything from being brokered in the cycle of a snapshot; nothing where the snapshot is kept no more."""
     try:
         found = None if snapshot is None else snapshot_of(asking.connection, snapshot)
     except SnapshotLostError:
         found = None
-    return () if found is None else tuple(map(_line, missing(_checks(asking, found))))
+    return () if found is None else missing(_checks(asking, found))
 
 
 def _checks(asking: Asking, snapshot: Snapshot) -> tuple[Check, ...]:
@@ -59,7 +59,3 @@ def _pilots_needed(asking: Asking) -> bool:
     except ProfileError:
         return False
     return any(rule.name in PILOT_RULES for rule in chain)
-
-
-def _line(one: Check) -> ReadyCheck:
-    return ReadyCheck(**vars(one))

@@ -4,43 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from broker.domain.global_shares import DEFAULT_SHARE
 from broker.domain.installation_vo import DEFAULT_VO
+from broker.domain.ready_check import Check, Level
 from broker.snapshot.snapshot import Snapshot
 
-Level = Literal["ok", "note", "problem"]
 NEEDED = ("queues", "resource_types", "storages")
 """Sources of a snapshot without which no nucleus is found."""
 GB_A_TB = 1024.0
 MOST_NAMED = 3
 _FILE = "write it in sites.yaml and import it (broker import sites), or see what feeds it"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the list.
-
-    Attributes:
-        topic: ``vo``, ``shares``, ``sources``, ``resource_types``, ``queues``, ``endpoints``, ``nuclei`` or ``pilots``.
-        level: ``problem``: nothing can be brokered before it is mended; ``note``: some of it cannot be used.
-        usable: so many can be used; None where nothing is counted.
-        of: of so many.
-        what: the finding.
-        remedy: what to do; empty where there is nothing.
-        why_not: why each of the others cannot be used, by name.
-    """
-
-    topic: str
-    level: Level
-    usable: int | None
-    of: int | None
-    what: str
-    remedy: str
-    why_not: Mapping[str, str]
 
 
 @dataclass(frozen=True)

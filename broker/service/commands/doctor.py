@@ -52,11 +52,11 @@ def _show_ready(context: typer.Context, as_json: bool) -> int:
         with database.read_snapshot() as connection:
             found = readiness(Asking(connection, database.names, now, settings_of(context).config))
     for one in found if as_json else ():
-        print_json(one)
+        print_json(dataclasses.asdict(one))
     problems = [one for one in found if one.level == "problem"]
     if not as_json:
         columns = ("topic", "", Column("usable", 2), "finding", Column("what to do", 1))
-        rows = [(one.topic, one.level, _number(one.usable, one.of), one.what, one.remedy) for one in found]
+        rows = [(one.topic, one.level, _number(one.usable, one.of), one.finding, one.remedy) for one in found]
         print_table(columns, rows, title="What the first job needs")
         named = [(one.topic, name, why) for one in found for name, why in one.why_not.items()]
         if named:

@@ -9,20 +9,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker import resources
 from broker.store.connection.database import Database
 from tests.agents.feeds.test_sites import SITES, B
 from tests.cli.commands import Command, runner
 
-TASK = """\
-taskName: first
-userName: me
-noInput: true
-transPath: https://example.org/run
-processingType: simul
-nEvents: 10
-nEventsPerJob: 1
-jobParameters: [{type: constant, value: --seed}]
-"""
+TASK = resources.path("config/first-task.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -54,8 +46,8 @@ def test_a_small_installation_is_ready_and_its_pilots_are_a_note(broker: Command
     status, found = ready(broker)
     assert (status, {one["topic"] for one in found.values() if one["level"] != "ok"}) == (0, {"pilots"})
     assert [(found[name]["usable"], found[name]["of"]) for name in ("queues", "nuclei", "endpoints")] == [(2, 2)] * 3
-    assert found["vo"]["what"] == "the VO is myexp"
-    assert "500 jobs of default may wait at a queue (NQUEUELIMITSITE_default)" in found["shares"]["what"]
+    assert found["vo"]["finding"] == "the VO is myexp"
+    assert "500 jobs of default may wait at a queue (NQUEUELIMITSITE_default)" in found["shares"]["finding"]
     assert set(found["pilots"]["why_not"]) == {"A_CE", "B_CE"}
     text = broker("doctor", "--ready")
     assert (text.status, text.err) == (0, "ready\n")
