@@ -82,7 +82,7 @@ class OutputRegistering:
         if work.state == "template":
             self._mark(work, [(file, Problem("site_unknown", f"job {file.pandaid} is not known")) for file in files])
             return
-        if work.state in ("closed", "empty") and work.has_ended:
+        if work.state in ("closed", "empty") and work.has_ended and not work.ended_again:
             what = f"{':'.join(work.did)} is closed: its task had ended before the report came"
             self._mark(work, [(file, Problem("after_close", what)) for file in files])
             return

@@ -231,6 +231,16 @@ def test_a_task_that_is_started_again_opens_its_dataset_again(database: Database
     assert OUT in rucio.closed and dataset(feeding)[:2] == ("closed", 3)
 
 
+def test_a_task_that_ended_again_before_anybody_looked(database: Database, feeding: Feeding) -> None:
+    rucio = ended(database, feeding, FakeWriter(), 2)
+    register(feeding, rucio)
+    late(database, 7)
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET statechangetime = %s", (LATER.replace(minute=2),))
+    register(feeding, rucio, LATER + timedelta(minutes=2))
+    assert OUT in rucio.closed and len(rucio.held[OUT]) == 3 and dataset(feeding)[:2] == ("closed", 3)
+
+
 def set_status(database: Database, status: str) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET status = %s", (status,))

@@ -82,6 +82,7 @@ ON CONFLICT DO NOTHING"""
 _READ_WORK = """
 SELECT known.*, task.status AS task_status, task.vo, task.prodsourcelabel AS label, task.nucleus, task.username,
     dataset.type, dataset.destination,
+    coalesce(task.statechangetime AT TIME ZONE 'UTC' > known.closed_at, false) AS ended_again,
     (SELECT relation.ddm_endpoint_name FROM {panda}.panda_ddm_relation AS relation
      JOIN {panda}.ddm_endpoint AS endpoint USING (ddm_endpoint_name)
      WHERE endpoint.site_name = task.nucleus AND relation.default_write = 'Y' AND relation.roles LIKE '%write_lan%'
@@ -158,6 +159,7 @@ class Work:
         state: see the table.
         failures: tries in a row that failed.
         has_ended: whether its task has.
+        ended_again: it was started again, and ended, since the dataset was closed.
         type: output or log.
         destination: endpoint that the task names, or to which its nucleus writes by default.
         facts: of the task, for templates: nucleus, vo, label, task, user.
@@ -169,6 +171,7 @@ class Work:
     state: str
     failures: int
     has_ended: bool
+    ended_again: bool
     type: str
     destination: str | None
     facts: dict[str, str]
@@ -252,6 +255,7 @@ def _work(row: Any) -> Work:
         row["state"],
         row["failures"],
         row["task_status"] in ENDED,
+        row["ended_again"],
         row["type"],
         row["destination"] or (None if row["site"] else row["nucleus_rse"]),
         {**known, "task": str(row["jeditaskid"])},
