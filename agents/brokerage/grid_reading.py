@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from agents.service.base import CycleContext
 from agents.service.configuration import config_file
 from agents.service.process import ProcessSettings
+from broker import __version__
 from broker.alongside.statements.copy_records import copied_at
 from broker.brokerages.base import Rules
 from broker.errors import Refused
@@ -30,6 +31,7 @@ from broker.snapshot.source_states import SourceState, assess
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.reading_cache import KeptPart, KeptReadings
+from broker.store.snapshots.snapshot_loading import KeptSnapshot
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.yaml_text import read_yaml
@@ -136,7 +138,8 @@ class GridReader:
         states: list[SourceState] = []
         for name, source in sources.items():
             if name in failures:
-                used[name], state = source, SourceState(name, "failed", 0, None, None, detail=failures[name])
+                fault = failures[name]
+                used[name], state = source, SourceState(name, fault.state, 0, None, None, detail=fault.detail)
             else:
                 used[name], state = assess(source, now, self._limit(name, copied), self._last_good.get(name))
             states.append(state)
@@ -147,6 +150,18 @@ class GridReader:
         identifier = snapshot_id(now, list(digests.items()))
         tick()
         return GridReading(build_snapshot(identifier, now, used, tuple(states), digests, _BUILDS), parts)
+
+    def take_over(self, kept: KeptSnapshot) -> GridReading | None:
+        """A stored snapshot as this reader could have read it; None where another version did, or with less sources.
+
+        Raises:
+            SnapshotCorruptError: it is not as it was stored.
+        """
+        if kept.engine != __version__ or not {source.name for source in self._sources} <= set(kept.parts):
+            return None
+        digests = {name: digest for name, (digest, _) in kept.parts.items()}
+        snapshot = build_snapshot(kept.id, kept.taken_at, kept.sources(), kept.states(), digests, _BUILDS)
+        return GridReading(snapshot, kept.parts)
 
     def _limit(self, name: str, copied: Mapping[str, datetime | None] | None) -> SourceLimit:
         """What is asked of a source; a copy has an age also where the rows carry no times."""

@@ -14,6 +14,13 @@ FEATURE = Feature(
             "Our decisions beside what JEDI really did, by rule, queue and share.",
             place=210,
         ),
+        Command(
+            "plugin",
+            "broker.alongside.commands.plugin:app",
+            "Which tasks JEDI's plug-in decides on: off, on, a percent of them, some labels.",
+            place=211,
+            watched=("plugin log",),
+        ),
     ),
     routes=("broker.alongside.routes.shadow",),
     pages=("broker.alongside.pages.shadow",),

@@ -34,7 +34,10 @@ class TableRead:
 
     Attributes:
         table: name, in the schema of PanDA's tables; ``schema.table`` for one in another schema.
-        columns: columns read; of PanDA's tables one that a database lacks gives NULL.
+        columns: columns read.
+        optional: of these, in a table of PanDA's, the ones that not every schema of the last years has: NULL where they
+            are missing. Without any other the source cannot be used.
+        table_optional: whether a PanDA without the table has none of its rows.
         as_text: columns that hold JSON, read as text.
         stamp: column with the time at which a row was written, if it has one.
         where: SQL condition, if not all rows are wanted.
@@ -49,6 +52,8 @@ class TableRead:
     where: str | None = None
     counted: bool = False
     stored_as: str = ""
+    optional: tuple[str, ...] = ()
+    table_optional: bool = False
 
     @property
     def name(self) -> str:
@@ -71,9 +76,10 @@ class StatementRead:
         statement: SQL; ``{key}`` stands for a table of ``tables``, ``:now`` and ``:since`` for the instant of the
             snapshot and that of ``window`` before it (naive UTC). It must sort the rows, so that equal content has an
             equal digest.
-        tables: by key the table of PanDA's that is read and its columns; one that a database lacks gives NULL.
+        tables: by key the table of PanDA's that is read and its columns, all of which are needed but the optional.
         window: how far ``:since`` lies back.
         newest: SQL of one value, the time of the newest row, if the rows carry one.
+        optional: columns that not every schema of PanDA's of the last years has: NULL where they are missing.
         number_lists: columns with ``array_send`` of an array of bigint, stored as rising numbers with commas.
     """
 
@@ -84,6 +90,7 @@ class StatementRead:
     window: timedelta | None = None
     newest: str | None = None
     number_lists: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
 Read = TableRead | StatementRead

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from broker.snapshot.raw import RawSource
 from broker.snapshot.source import SourceLimit
 
-State = Literal["ok", "stale", "missing", "shrunk", "failed"]
+State = Literal["ok", "stale", "missing", "shrunk", "failed", "changed"]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ _OTHER_TABLES = {
     "config": (Slice(),),
     "global_shares": (Slice(),),
     "jedi_process_lock": (Slice("c.lockedtime > :one_day_ago"),),
+    "pandadb_version": (Slice(),),
     "task_evaluation": (Slice("c.timestamp > :one_hour_ago"),),
 }
 #: What starts of jobs are counted by where the instant of the start is not needed.

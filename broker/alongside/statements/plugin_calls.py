@@ -14,7 +14,8 @@ class Call:
 
     Attributes:
         brokerage: which one was asked.
-        outcome: ``decided``, or ``fell_back`` to PanDA's own class, or ``waits`` where that is not wanted.
+        outcome: ``decided``, or ``fell_back`` to PanDA's own class, or ``waits`` where that is not wanted, or
+            ``left_to_panda`` by the switch; ``not_recorded`` stands beside it, for a decision that could not be kept.
         reason: outcome of the decision, or why there was none.
     """
 
@@ -34,16 +35,22 @@ class CallCount:
 
 _COUNT_CALL = sa.text("""
     INSERT INTO broker.plugin_calls (hour, brokerage, outcome, reason, calls)
-    VALUES (date_trunc('hour', CAST(:at AS timestamptz), 'UTC'), :brokerage, :outcome, :reason, 1)
-    ON CONFLICT (hour, brokerage, outcome, reason) DO UPDATE SET calls = plugin_calls.calls + 1""")
+    VALUES (date_trunc('hour', CAST(:at AS timestamptz), 'UTC'), :brokerage, :outcome, :reason, :calls)
+    ON CONFLICT (hour, brokerage, outcome, reason) DO UPDATE SET calls = plugin_calls.calls + excluded.calls""")
 _READ_CALLS_SINCE = sa.text("""
     SELECT hour, brokerage, outcome, reason, calls FROM broker.plugin_calls
     WHERE hour >= date_trunc('hour', CAST(:since AS timestamptz), 'UTC') ORDER BY 1, 2, 3, 4""")
 
 
-def add(connection: sa.Connection, call: Call, at: datetime) -> None:
-    """Count one call in its hour."""
-    values = {"at": at, "brokerage": call.brokerage, "outcome": call.outcome, "reason": call.reason[:120]}
+def add(connection: sa.Connection, call: Call, at: datetime, calls: int = 1) -> None:
+    """Count a call, or so many equal ones, in its hour."""
+    values = {
+        "at": at,
+        "calls": calls,
+        "brokerage": call.brokerage,
+        "outcome": call.outcome,
+        "reason": call.reason[:120],
+    }
     connection.execute(_COUNT_CALL, values)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from broker.alongside.statements import plugin_calls
+import sqlalchemy as sa
+
 from broker.service.statements import source_ages
+from broker.snapshot.source import JobStatistics
 from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+from broker.store.connection.panda_columns import NEWER
 from broker.store.connection.privileges import TUNING, WRITERS
 from broker.store.connection.tables import TableCatalogue
-from broker.store.schema import migrate, rights
+from broker.store.reads.needed_columns import NeededFault, needed_faults
+from broker.store.schema import migrate, panda_version, rights
 from broker.tasks.answers.outputs import OutputDataset, waiting_outputs
 
 Level = Literal["ok", "note", "problem"]
@@ -63,8 +68,8 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        topic: ``installation``, ``right``, ``missing``, ``age``, ``clock``, ``outputs``, ``same_work``, ``plugin``,
-            ``job_generation`` or ``panda_server``.
+        topic: ``installation``, ``right``, ``needed``, ``missing``, ``panda_version``, ``age``, ``clock``, ``outputs``,
+            ``same_work``, ``plugin``, ``job_generation`` or ``panda_server``.
         level: whether something has to be done.
         what: the finding.
         remedy: what to do; empty when there is nothing.
@@ -82,6 +87,7 @@ def examine(
     host_now: datetime,
     asking: Collection[str] = (),
     recording: Collection[str] = (),
+    statistics: JobStatistics = "live",
 ) -> list[Finding]:
     """All findings about a database.
 
@@ -91,6 +97,7 @@ def examine(
         host_now: the time on this host (aware), to be compared with the database's.
         asking: agents that alongside PanDA ask its server, and so need no rights on its tables.
         recording: agents that write nothing but their decisions.
+        statistics: how this installation counts jobs: from the jobs, or from PanDA's statistics.
     """
     mode = migrate.check(database)
     with database.read_snapshot() as connection:
@@ -101,15 +108,17 @@ def examine(
         if mode == migrate.STANDALONE:
             return found + _outputs(waiting_outputs(connection), now)
         if mode == migrate.MIRRORED:
-            # of copies neither rights nor columns are PanDA's
+            # the rights on copies are not PanDA's; of its columns the copies tell
+            found += needed_findings(needed_faults(catalogue, "panda"))
+            found += _panda_version(connection, database.names)
             found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
-            return found + _plugin(plugin_calls.since(connection, now - timedelta(hours=24)))
+            return found
         writing = {name: runs and name not in {*asking, *recording} for name, runs in enabled.items()}
         found += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), writing)
-        found += _missing(catalogue)
+        found += missing_findings(catalogue, statistics)
+        found += _panda_version(connection, database.names)
         found += _ages(source_ages.newest_rows(connection, catalogue), now)
         found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now, recording)
-        found += _plugin(plugin_calls.since(connection, now - timedelta(hours=24)))
     return found
 
 
@@ -153,11 +162,39 @@ def _rights(found: list[rights.Right], role: str, enabled: Mapping[str, bool]) -
     return lines
 
 
-def _missing(catalogue: TableCatalogue) -> list[Finding]:
-    missing = catalogue.missing
-    lines = [Finding("missing", "note", f"table {table}", "it is read as an empty one") for table in missing.tables]
-    for table, columns in missing.columns.items():
-        lines.append(Finding("missing", "note", f"{table}: {', '.join(columns)}", "read as NULL"))
+def needed_findings(faults: Iterable[NeededFault]) -> list[Finding]:
+    """What PanDA's tables lack that is needed, by table or column, with all that need it."""
+    who: dict[str, list[str]] = {}
+    for one in faults:
+        who.setdefault(str(one.fault), []).append(one.who)
+    return [
+        Finding("needed", "problem", f"{fault}: {', '.join(dict.fromkeys(users))} cannot be read", NEWER)
+        for fault, users in who.items()
+    ]
+
+
+def _panda_version(connection: sa.Connection, names: Names) -> list[Finding]:
+    now, before = panda_version.current(connection, names), panda_version.recorded(connection)
+    if now is None:
+        return [Finding("panda_version", "note", f"PanDA does not say its version in {panda_version.TABLE}")]
+    if now == before:
+        return [Finding("panda_version", "ok", f"PanDA's schema is {now}")]
+    was = "was not on record" if before is None else f"was {before}"
+    remedy = "look for `needed` and `missing` above; `broker db upgrade` puts it on record"
+    return [Finding("panda_version", "note", f"PanDA's schema is {now}, it {was}", remedy)]
+
+
+def missing_findings(catalogue: TableCatalogue, statistics: JobStatistics) -> list[Finding]:
+    """What a PanDA database lacks: what is needed as problems, the rest as notes."""
+    faults = needed_faults(catalogue, statistics)
+    needed = {(one.fault.table, one.fault.column) for one in faults}
+    lines = needed_findings(faults)
+    for table in catalogue.missing.tables:
+        if (table, "") not in needed:
+            lines.append(Finding("missing", "note", f"table {table}", "it is read as an empty one"))
+    for table, columns in catalogue.missing.columns.items():
+        if left := [column for column in columns if (table, column) not in needed]:
+            lines.append(Finding("missing", "note", f"{table}: {', '.join(left)}", "read as NULL"))
     return lines
 
 
@@ -187,20 +224,3 @@ def _same_work(
         state = ("records only" if agent in recording else "on") if enabled.get(agent, False) else "off"
         lines.append(Finding("same_work", level, f"{agent} ({state}): {daemon} does the same{seen}", remedy))
     return lines
-
-
-def _plugin(calls: list[plugin_calls.CallCount]) -> list[Finding]:
-    counted: dict[tuple[str, str, str], int] = {}
-    for one in calls:
-        key = (one.call.brokerage, one.call.outcome, one.call.reason)
-        counted[key] = counted.get(key, 0) + one.calls
-    if not counted:
-        return [Finding("plugin", "note", "JEDI's plug-in was not called in the last 24 h")]
-    return [
-        Finding(
-            "plugin",
-            "ok" if outcome == "decided" else "note",
-            f"{brokerage}: {outcome} {count} times in 24 h ({reason})",
-        )
-        for (brokerage, outcome, reason), count in sorted(counted.items())
-    ]

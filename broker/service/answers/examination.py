@@ -8,15 +8,19 @@ from pathlib import Path
 from agents.service import registry
 from agents.service.configuration import config_file, load
 from agents.service.process import JobsAreMadeByJedi, ProcessSettings, load_process
+from broker.alongside.answers.call_files import shipped_folder
 from broker.alongside.answers.mirror_findings import mirror_findings
 from broker.alongside.answers.panda_server import asking_panda, only_recording, server_findings
+from broker.alongside.answers.plugin_findings import plugin_findings
 from broker.fetching.terms import Surroundings
 from broker.service.answers.doctor import Finding, examine
 from broker.store.connection.database import Database
 from broker.store.schema import migrate
 
 
-def all_findings(database: Database, folder: Path | None, now: datetime, here: Surroundings) -> list[Finding]:
+def all_findings(
+    database: Database, folder: Path | None, now: datetime, here: Surroundings, calls_folder: Path | None = None
+) -> list[Finding]:
     """What stands in the way of running on a database.
 
     Args:
@@ -24,6 +28,7 @@ def all_findings(database: Database, folder: Path | None, now: datetime, here: S
         folder: with configuration files of the operator's own; None for the shipped ones.
         now: the time on this host (aware).
         here: clock and pauses of the process.
+        calls_folder: of the files in which the plug-in counts what it cannot write; None for that of this account.
 
     Raises:
         ConfigurationError: a file cannot be used.
@@ -33,9 +38,10 @@ def all_findings(database: Database, folder: Path | None, now: datetime, here: S
     mode = migrate.check(database)
     enabled = {name: section.runs(mode) for name, section in configuration.agents.items()}
     asking, recording = asking_panda(configuration.agents), only_recording(configuration.agents)
-    findings = examine(database, enabled, now, asking, recording)
+    findings = examine(database, enabled, now, asking, recording, process.job_statistics)
     if mode != migrate.STANDALONE:
         findings += [*job_generation(process, mode), *server_findings(configuration.agents, enabled, here)]
+        findings += plugin_findings(database, now, calls_folder or shipped_folder())
     if mode == migrate.MIRRORED:
         findings += mirror_findings(database, now)
     return findings

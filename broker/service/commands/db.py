@@ -14,10 +14,12 @@ import sqlalchemy as sa
 import typer
 
 from agents.service import configuration, registry
+from agents.service.process import load_process
 from broker.alongside.answers.panda_server import asking_panda, only_recording
 from broker.cli.context import connect_store, open_store, require_database, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import FAILED
+from broker.service.answers.doctor import missing_findings
 from broker.store.connection import embedded_binaries
 from broker.store.connection.address import without_password
 from broker.store.connection.database import Database
@@ -25,7 +27,7 @@ from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import EmbeddedServerError, SchemaOutdated
 from broker.store.connection.names import Names, quoted
 from broker.store.connection.privileges import TUNING, WRITERS
-from broker.store.connection.tables import MissingParts
+from broker.store.connection.tables import TableCatalogue
 from broker.store.scenarios.load_dump import dump as dump_scenario
 from broker.store.scenarios.load_dump import load as load_scenario
 from broker.store.scenarios.scenario_file import read_scenario, write_scenario
@@ -34,7 +36,6 @@ from broker.store.schema import migrate, rights
 app = typer.Typer(no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
-_SHOWN_COLUMNS = 8
 
 
 @app.command()
@@ -162,7 +163,9 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
     needed = _rights(installed, database, folder)
     if json:
         missing = {"tables": installed.missing.tables, "columns": dict(installed.missing.columns)}
-        print_json({"mode": installed.mode, "applied": installed.applied, "missing": missing, "rights": needed})
+        panda = {"version": installed.panda_now, "before": installed.panda_before}
+        about = {"mode": installed.mode, "applied": installed.applied, "missing": missing}
+        print_json({**about, "panda_schema": panda, "rights": needed})
         return
     for step in installed.applied:
         typer.echo(f"applied {step}")
@@ -179,7 +182,15 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
             typer.echo(f"missing right, {one['who']}: {one['grant']}")
     if needed and all(one["held"] for one in needed):
         typer.echo("the role has every right that the agents need that are on")
-    _show_missing(installed.missing)
+    if installed.mode != migrate.STANDALONE:
+        was = "" if installed.panda_before in (None, installed.panda_now) else f", it was {installed.panda_before}"
+        typer.echo(f"PanDA's schema: {installed.panda_now or 'version unknown'}{was}")
+    if installed.mode == migrate.BESIDE:
+        process = load_process(configuration.config_file("broker.yaml", folder), folder)
+        with database.read_snapshot() as connection:
+            catalogue = TableCatalogue.read(connection, database.names)
+        for finding in missing_findings(catalogue, process.job_statistics):
+            remark(f"missing in PanDA's database: {finding.what}; {finding.remedy}")
 
 
 def _rights(installed: migrate.Installed, database: Database, folder: Path | None) -> list[dict[str, Any]]:
@@ -199,12 +210,3 @@ def _rights(installed: migrate.Installed, database: Database, folder: Path | Non
         {"who": one.who, "privilege": one.privilege, "table": one.table, "held": one.held, "grant": one.grant(role)}
         for one in found
     ]
-
-
-def _show_missing(missing: MissingParts) -> None:
-    for table in missing.tables:
-        remark(f"missing in PanDA's database: table {table}; it is read as an empty one")
-    for table, columns in missing.columns.items():
-        listed = ", ".join(columns[:_SHOWN_COLUMNS])
-        more = f" and {len(columns) - _SHOWN_COLUMNS} more" if len(columns) > _SHOWN_COLUMNS else ""
-        remark(f"missing in PanDA's table {table}: {listed}{more}; read as NULL")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,12 @@ def doctor(
     ready: Annotated[
         bool, typer.Option("--ready", help="Instead: what the first job needs, and what of it is missing.")
     ] = False,
+    plugin_calls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where the plug-in counts what it cannot write [data folder of the account]."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a finding on stdout.")] = False,
 ) -> None:
     """Rights, missing columns, ages of statistics, clocks, who we are to PanDA, and which of its daemons act too."""
@@ -35,7 +42,7 @@ def doctor(
         raise typer.Exit(_show_ready(context, json))
     here = Surroundings(time.monotonic, lambda: 0.5, time.sleep)
     with open_store(context) as database:
-        findings = all_findings(database, settings_of(context).config, datetime.now(UTC), here)
+        findings = all_findings(database, settings_of(context).config, datetime.now(UTC), here, plugin_calls)
     if json:
         for one in findings:
             print_json(dataclasses.asdict(one))

@@ -39,6 +39,8 @@ class SeenGpus(GridSource[Gpus]):
                 "gpus_per_host",
                 "host_count",
             ),
+            optional=("architecture", "driver_version"),
+            table_optional=True,
         ),
     )
     limit = SourceLimit(max_age_s=86_400.0)

@@ -50,6 +50,7 @@ class Storages(GridSource[KnownStorages]):
             ),
             ("detailed_status",),
             "space_timestamp",
+            optional=("space_min_free", "space_unavailable", "detailed_status"),
         ),
         TableRead(
             "panda_ddm_relation",

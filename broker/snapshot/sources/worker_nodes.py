@@ -23,6 +23,7 @@ class WorkerNodes(GridSource[Levels]):
             "mv_worker_node_summary",
             ("panda_queue", "cpu_architecture_level", "pct_within_pq"),
             where="cpu_architecture_level IS NOT NULL",
+            table_optional=True,
         ),
     )
     limit = SourceLimit(max_age_s=86_400.0)

@@ -10,6 +10,7 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from broker.store.connection.names import OWN_SCHEMA, Names, quoted
+from broker.store.connection.panda_columns import ColumnFault, ColumnsChanged, PandaColumns, faults_of
 from broker.store.schema.schema_files import OWN, PANDA, TableShape, declared_tables
 
 #: Tables with a row a job; in mode ``mirrored`` only counts of them are kept.
@@ -27,6 +28,10 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition AND n.nspn
 GROUP BY n.nspname, c.relname
 ORDER BY n.nspname, c.relname
 """
+
+
+# of a mirror: what PanDA's own tables lacked when their copies were made
+_READ_LACKING = "SELECT name, lacking FROM broker.mirror_copies WHERE lacking <> '{}'"
 
 
 def counted_table(table: str, columns: Iterable[str]) -> str:
@@ -96,8 +101,12 @@ class TableCatalogue:
 
     @classmethod
     def read(cls, connection: sa.Connection, names: Names) -> TableCatalogue:
-        """Reads the catalogue of the database."""
-        return cls(names, read_columns(connection, names))
+        """Reads the catalogue of the database; a copy has the columns that PanDA's table has."""
+        found = read_columns(connection, names)
+        if connection.scalar(sa.text("SELECT to_regclass('broker.mirror_copies')")) is not None:
+            for name, lacking in connection.execute(sa.text(_READ_LACKING)):
+                found[name] = {column: kind for column, kind in found.get(name, {}).items() if column not in lacking}
+        return cls(names, found)
 
     def columns_present(self, table: str) -> frozenset[str]:
         """The columns that ``table`` has; empty when there is no such table."""
@@ -135,6 +144,23 @@ class TableCatalogue:
         if self.columns_present(table):
             return f"(SELECT {self.select_list(table, wanted)} FROM {self.names.table(table)})"  # noqa: S608 - quoted names
         return f"(SELECT {self.select_list(table, wanted)} WHERE false)"
+
+    def needed(self, wanted: PandaColumns) -> str:
+        """SQL for a FROM clause like :meth:`source`, for rows that decisions are made from.
+
+        Raises:
+            ColumnsChanged: a needed column is not there, or of another type.
+        """
+        faults = self.faults(wanted)
+        if faults:
+            raise ColumnsChanged(faults)
+        return self.source(wanted.table, wanted.columns)
+
+    def faults(self, wanted: PandaColumns) -> tuple[ColumnFault, ...]:
+        """What of the needed columns cannot be read."""
+        found = self._found.get(counted_table(wanted.table, wanted.columns), self._found.get(wanted.table, {}))
+        shape = self._declared.get(wanted.table)
+        return faults_of(wanted, found, shape.columns if shape else {})
 
     @cached_property
     def missing(self) -> MissingParts:

@@ -20,7 +20,9 @@ from broker.domain.estimates import is_event_service
 from broker.domain.split_rule import SplitRule, parse_split_rule
 from broker.domain.work import DroppedRow, WorkTable
 from broker.snapshot.readings import BadValueError, json_object, number
+from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.task_reads import PARAMETER_ROWS
 
 #: An evaluation of a task is used for this long.
 EVALUATION_VALID = timedelta(minutes=15)
@@ -37,6 +39,11 @@ GROUP BY 1, 2 ORDER BY 1, 2
 FAILURE_COLUMNS = (
     "jeditaskid", "computingsite", "jobstatus", "jobsubstatus", "piloterrorcode", "relocationflag", "modificationtime",
 )  # fmt: skip
+
+
+USES_ROWS = PandaColumns("jedi_tasks", ("jeditaskid", "transuses"))
+CLASS_ROWS = PandaColumns("task_evaluation", ("jeditaskid", "metric", "value_json", "timestamp"))
+ENDED_ROWS = PandaColumns("jobsarchived4", FAILURE_COLUMNS)
 
 
 def load_analysis_work(
@@ -89,8 +96,8 @@ def _analysis_request(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], dropped_rows: list[DroppedRow]
 ) -> dict[int, dict[str, str | None]]:
     """``transuses`` and the lists of queues that the user included and excluded."""
-    source = catalogue.source("jedi_tasks", ("jeditaskid", "transuses"))
-    parameters = catalogue.source("jedi_taskparams", ("jeditaskid", "taskparams"))
+    source = catalogue.needed(USES_ROWS)
+    parameters = catalogue.needed(PARAMETER_ROWS)
     query = (
         f"SELECT t.jeditaskid, t.transuses, p.taskparams FROM {source} AS t "  # noqa: S608 - names of columns
         f"LEFT JOIN {parameters} AS p ON p.jeditaskid = t.jeditaskid WHERE t.jeditaskid = ANY(:ids)"
@@ -124,7 +131,7 @@ def _classes(
     now: datetime,
     dropped_rows: list[DroppedRow],
 ) -> dict[int, float]:
-    source = catalogue.source("task_evaluation", ("jeditaskid", "metric", "value_json", "timestamp"))
+    source = catalogue.needed(CLASS_ROWS)
     query = (
         f"SELECT jeditaskid, value_json FROM {source} AS e "  # noqa: S608 - names of columns
         "WHERE metric = 'analy_task_eval' AND jeditaskid = ANY(:ids) AND timestamp >= :since"
@@ -145,7 +152,7 @@ def _classes(
 def _failures(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], since: datetime
 ) -> dict[int, str]:
-    query = sa.text(_COUNT_ENDED_JOBS.format(source=catalogue.source("jobsarchived4", FAILURE_COLUMNS)))
+    query = sa.text(_COUNT_ENDED_JOBS.format(source=catalogue.needed(ENDED_ROWS)))
     values = {"ids": tasks, "since": since.astimezone(UTC).replace(tzinfo=None)}
     found: dict[int, dict[str, list[int]]] = {}
     for task, queue, finished, failed, closed in connection.execute(query, values):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from broker.domain.arrays import Floats, Ints, Texts, floats, texts
 from broker.store.connection.array_transfer import array_of, tables_of
 from broker.store.connection.database import Database
+from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_states import ShareOfTasks
 from broker.work.chunks import FILES_OF_A_DATASET, INPUT_FAMILIES, FileRequests, ReadFiles
@@ -109,6 +110,9 @@ _FILE_COLUMNS = (
     "failedattempt",
     "maxfailure",
 )
+TASK_ROWS = PandaColumns("jedi_tasks", (*_TASK_COLUMNS, "oldstatus"))
+DATASET_ROWS = PandaColumns("jedi_datasets", _DATASET_COLUMNS)
+FILE_ROWS = PandaColumns("jedi_dataset_contents", _FILE_COLUMNS)
 #: The packed columns, in the order of the fields of FileTable.
 _PACKED = (
     "fileid",
@@ -131,7 +135,7 @@ def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[tuple[Any, ...]
 
 def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> TaskTable:
     """The selected tasks in brokerage order: priority descending (without one last), then task id."""
-    source = catalogue.source("jedi_tasks", (*_TASK_COLUMNS, "oldstatus"))
+    source = catalogue.needed(TASK_ROWS)
     picked = [_PICKED.get(name, name) for name in _TASK_COLUMNS]
     # names of columns only: every value is a parameter
     query = (
@@ -170,7 +174,7 @@ def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: 
 
 def read_input_datasets(connection: sa.Connection, catalogue: TableCatalogue, tasks: TaskTable) -> DatasetTable:
     """All input datasets of the tasks, by task (in order) and dataset id."""
-    source = catalogue.source("jedi_datasets", _DATASET_COLUMNS)
+    source = catalogue.needed(DATASET_ROWS)
     timed = {"creationtime", "modificationtime"}
     picked = [f"extract(epoch FROM d.{c})::float8" if c in timed else f"d.{c}" for c in _DATASET_COLUMNS[1:]]
     query = (
@@ -278,7 +282,7 @@ def _files_query(catalogue: TableCatalogue, *, lumi: bool, split: bool) -> bytes
         lumi: some request orders by lumi block and name.
         split: some request limits the files of each ramcount, so that they have to be numbered.
     """
-    source = catalogue.source("jedi_dataset_contents", _FILE_COLUMNS)
+    source = catalogue.needed(FILE_ROWS)
     packed = ", ".join(f"coalesce(CAST({name} AS bigint), {NULL_INTEGER + 1} - 1)" for name in _PACKED)
     ram = "CASE WHEN r.by_ramcount THEN coalesce(f.ramcount, 0) ELSE 0 END"
     names = 'CASE WHEN r.lumi THEN f.lumiblocknr END NULLS FIRST, CASE WHEN r.lumi THEN f.lfn END COLLATE "C",'

@@ -15,12 +15,16 @@ from broker.domain.arrays import Ints, floats, texts
 from broker.domain.work import DroppedRow
 from broker.store.connection.array_transfer import array_of, array_of_texts
 from broker.store.connection.names import Names
+from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.replica_requests import unanswered
 from broker.work.catalogue import VIRTUAL_PLACEMENT, Catalogue, Did, ReplicaRows
 from broker.work.locality import NamedFiles, RankLimits
 from broker.work.tasks import DatasetTable, TaskTable
 
+ENDPOINT_ROWS = PandaColumns("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
+RANKED_ROWS = PandaColumns("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid"))
+NAMED_ROWS = PandaColumns("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "lfn", "scope", "status"))
 #: The DIDs asked for, each with and without the mark of a container: a join by equality finds either by its index.
 _ASKED = """
     FROM unnest(CAST(:positions AS bigint[]), CAST(:scopes AS text[]), CAST(:names AS text[]))
@@ -95,7 +99,7 @@ def _read_replicas(
     connection: sa.Connection, catalogue: TableCatalogue, asked: Mapping[str, str]
 ) -> tuple[ReplicaRows, tuple[DroppedRow, ...]]:
     """The replicas of datasets; a container has none of its own, so that a row of one is refused."""
-    endpoints = catalogue.source("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
+    endpoints = catalogue.needed(ENDPOINT_ROWS)
     query = (
         "SELECT a.position, r.rse, coalesce(nullif(upper(e.is_tape::text), '') = 'Y', r.is_tape, false), "
         "coalesce(r.state = :virtual, false), r.available_files, r.total_files, r.scope, r.name "
@@ -135,7 +139,7 @@ def read_rank_limits(
     """
     if not wanted:
         return {}
-    source = catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid"))
+    source = catalogue.needed(RANKED_ROWS)
     query = f"""
         SELECT w.position - 1, (
             SELECT max(fileid) FROM (
@@ -171,7 +175,7 @@ def read_named_files(
     own = catalogue.names.own("file_replicas")
     if not len(wanted) or connection.execute(sa.text(f"SELECT 1 FROM {own} LIMIT 1")).first() is None:  # noqa: S608
         return {}
-    source = catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "lfn", "scope", "status"))
+    source = catalogue.needed(NAMED_ROWS)
     query = f"""
         SELECT w.dataset, c.fileid, array_agg(r.rse)
         FROM unnest(CAST(:positions AS bigint[]), CAST(:tasks AS bigint[]), CAST(:datasets AS bigint[]))

@@ -15,6 +15,7 @@ from broker.domain.arrays import texts
 from broker.domain.work import DroppedRow
 from broker.snapshot.readings import BadValueError, json_object, text
 from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.task_reads import PARAMETER_ROWS
 from broker.work.assemble import CycleWork
 
 CLOUD, PANDA_SITE = "cloud", "PandaSite"
@@ -47,7 +48,7 @@ def with_requested_places(connection: sa.Connection, catalogue: TableCatalogue, 
 def _read(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: Iterable[int], dropped_rows: list[DroppedRow]
 ) -> dict[int, dict[str, str | None]]:
-    source = catalogue.source("jedi_taskparams", ("jeditaskid", "taskparams"))
+    source = catalogue.needed(PARAMETER_ROWS)
     query = f"SELECT jeditaskid, taskparams FROM {source} AS p WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - a name
     found: dict[int, dict[str, str | None]] = {}
     for task, document in connection.execute(sa.text(query), {"ids": list(tasks)}):

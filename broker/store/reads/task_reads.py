@@ -19,6 +19,7 @@ from broker.domain.split_rule import parse_split_rule
 from broker.domain.task_work import AssigningTable, OutputTable, RemainingTable
 from broker.domain.work import DroppedRow
 from broker.snapshot.readings import BadValueError, json_object
+from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
 
 #: Statuses of tasks whose work is still to be done at their nucleus.
@@ -31,38 +32,45 @@ DEFAULT_EVENT_HS06S = 300
 OUTPUT_TYPES = ("output", "log")
 BAD_PARAMETERS, UNKNOWN_PARENT, NO_READY_INPUT = "bad_task_parameters", "unknown_parent", "no_ready_input"
 
-_TASK_COLUMNS = (
-    "jeditaskid",
-    "status",
-    "vo",
-    "cloud",
-    "prodsourcelabel",
-    "gshare",
-    "workqueue_id",
-    "nucleus",
-    "currentpriority",
-    "taskpriority",
-    "iointensity",
-    "frozentime",
-    "modificationtime",
-    "splitrule",
-    "parent_tid",
-    "cputime",
-    "cputimeunit",
+ASSIGNING_ROWS = PandaColumns(
+    "jedi_tasks",
+    (
+        "jeditaskid",
+        "status",
+        "vo",
+        "cloud",
+        "prodsourcelabel",
+        "gshare",
+        "workqueue_id",
+        "nucleus",
+        "currentpriority",
+        "taskpriority",
+        "iointensity",
+        "frozentime",
+        "modificationtime",
+        "splitrule",
+        "parent_tid",
+        "cputime",
+        "cputimeunit",
+    ),
 )
-_DATASET_COLUMNS = (
-    "jeditaskid",
-    "datasetid",
-    "masterid",
-    "type",
-    "nfiles",
-    "nfilesfinished",
-    "nfilesfailed",
-    "nevents",
-    "neventsused",
-    "storagetoken",
-    "destination",
+COUNTED_ROWS = PandaColumns(
+    "jedi_datasets",
+    (
+        "jeditaskid",
+        "datasetid",
+        "masterid",
+        "type",
+        "nfiles",
+        "nfilesfinished",
+        "nfilesfailed",
+        "nevents",
+        "neventsused",
+        "storagetoken",
+        "destination",
+    ),
 )
+PARAMETER_ROWS = PandaColumns("jedi_taskparams", ("jeditaskid", "taskparams"))
 #: HS06 s that remain of a dataset: its events that no job has taken yet, none if that is not known.
 _REMAINING = f"""
     greatest(coalesce(d.nevents, 0) - coalesce(d.neventsused, 0), 0)
@@ -123,9 +131,9 @@ def read_assigning(connection: sa.Connection, catalogue: TableCatalogue, selecti
 
     A task is due when it has no nucleus, or an output without a destination, and was not tried lately.
     """
-    source = catalogue.source("jedi_tasks", _TASK_COLUMNS)
-    datasets = catalogue.source("jedi_datasets", _DATASET_COLUMNS)
-    parameters = catalogue.source("jedi_taskparams", ("jeditaskid", "taskparams"))
+    source = catalogue.needed(ASSIGNING_ROWS)
+    datasets = catalogue.needed(COUNTED_ROWS)
+    parameters = catalogue.needed(PARAMETER_ROWS)
     query = f"""
         SELECT t.jeditaskid, t.vo, t.prodsourcelabel, t.gshare, t.workqueue_id, t.nucleus, t.currentpriority,
                t.taskpriority, t.iointensity, extract(epoch FROM t.frozentime)::float8 AS frozentime_s, t.splitrule,
@@ -235,7 +243,7 @@ def _fault(row: dict[str, Any], full_chain: int, master_only: bool | None) -> st
 
 def read_outputs(connection: sa.Connection, catalogue: TableCatalogue, jeditaskid: Ints) -> OutputTable:
     """The output and log datasets of the tasks, by task (in order) and dataset id."""
-    source = catalogue.source("jedi_datasets", _DATASET_COLUMNS)
+    source = catalogue.needed(COUNTED_ROWS)
     query = f"""
         SELECT t.position - 1, d.datasetid, d.storagetoken
         FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS t (jeditaskid, position)
@@ -248,8 +256,8 @@ def read_outputs(connection: sa.Connection, catalogue: TableCatalogue, jeditaski
 
 def read_remaining(connection: sa.Connection, catalogue: TableCatalogue) -> RemainingTable:
     """What is left to do for every nucleus, by VO, label, share, work queue and priority; units as in the table."""
-    tasks = catalogue.source("jedi_tasks", _TASK_COLUMNS)
-    datasets = catalogue.source("jedi_datasets", _DATASET_COLUMNS)
+    tasks = catalogue.needed(ASSIGNING_ROWS)
+    datasets = catalogue.needed(COUNTED_ROWS)
     query = f"""
         SELECT t.nucleus, t.vo, t.gshare, t.workqueue_id, t.currentpriority, t.prodsourcelabel,
                sum({_REMAINING})::float8, sum({_AS_STORED})::float8

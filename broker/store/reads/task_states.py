@@ -10,11 +10,12 @@ import sqlalchemy as sa
 
 from broker.domain.reason import Reason
 from broker.domain.retry import RETRY_AFTER
+from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before, stored_time
 
-_COLUMNS = ("jeditaskid", "status", "nucleus", "vo", "currentpriority")
-_SHARE_COLUMNS = ("status", "vo", "gshare", "workqueue_id")
+STATE_ROWS = PandaColumns("jedi_tasks", ("jeditaskid", "status", "nucleus", "vo", "currentpriority"))
+SHARE_ROWS = PandaColumns("jedi_tasks", ("status", "vo", "gshare", "workqueue_id"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def distinct_shares(
     connection: sa.Connection, catalogue: TableCatalogue, vo: str, statuses: Sequence[str]
 ) -> list[ShareOfTasks]:
     """The shares, with work queues, of the tasks of a VO in these statuses."""
-    source = catalogue.source("jedi_tasks", _SHARE_COLUMNS)
+    source = catalogue.needed(SHARE_ROWS)
     query = (
         f"SELECT DISTINCT gshare, CAST(workqueue_id AS bigint) AS workqueue_id FROM {source} AS t "  # noqa: S608 - names of columns
         "WHERE status = ANY(:statuses) AND vo = :vo"
@@ -50,7 +51,7 @@ def distinct_shares(
 
 def distinct_vos(connection: sa.Connection, catalogue: TableCatalogue, statuses: Sequence[str]) -> list[str]:
     """The VOs of the tasks in these statuses, that of the highest priority first; tasks without a VO belong to none."""
-    source = catalogue.source("jedi_tasks", _COLUMNS)
+    source = catalogue.needed(STATE_ROWS)
     query = (
         f"SELECT vo FROM {source} AS t WHERE status = ANY(:statuses) AND vo IS NOT NULL "  # noqa: S608 - names of columns
         "GROUP BY vo ORDER BY max(currentpriority) DESC NULLS LAST, vo"
@@ -60,7 +61,7 @@ def distinct_vos(connection: sa.Connection, catalogue: TableCatalogue, statuses:
 
 def states_of(connection: sa.Connection, catalogue: TableCatalogue, task_ids: Sequence[int]) -> dict[int, TaskState]:
     """The states of those of the tasks that exist."""
-    source = catalogue.source("jedi_tasks", _COLUMNS)
+    source = catalogue.needed(STATE_ROWS)
     query = f"SELECT jeditaskid, status, nucleus, vo FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns
     rows = connection.execute(sa.text(query), {"ids": list(task_ids)})
     return {row.jeditaskid: TaskState(**row._mapping) for row in rows}
@@ -109,7 +110,7 @@ SKIP_REASONS = (
     ),
 )
 
-_SKIP_COLUMNS = ("jeditaskid", "status", "cloud", "nucleus", "modificationtime")
+SKIPPED_ROWS = PandaColumns("jedi_tasks", ("jeditaskid", "status", "cloud", "nucleus", "modificationtime"))
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def why_skipped(
         now: the instant of the cycle (aware).
         due_only: only tasks that were not tried lately are read.
     """
-    source = catalogue.source("jedi_tasks", _SKIP_COLUMNS)
+    source = catalogue.needed(SKIPPED_ROWS)
     query = f"SELECT * FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns
     rows = {row.jeditaskid: row for row in connection.execute(sa.text(query), {"ids": list(task_ids)})}
     due = due_before(now) if due_only else stored_time(now)

@@ -13,7 +13,7 @@ from broker.store.connection.errors import ForeignSchema, MigrationChanged, Sche
 from broker.store.connection.names import Names, quoted
 from broker.store.connection.read_only import ReadOnlyDatabase
 from broker.store.connection.tables import MissingParts, read_columns
-from broker.store.schema import installation_vo
+from broker.store.schema import installation_vo, panda_version
 from broker.store.schema.schema_files import OWN, PANDA, Migration, declared_tables, read_migrations
 
 STANDALONE = "standalone"
@@ -64,11 +64,15 @@ class Installed:
             (they are copies of those of a PanDA on another database).
         applied: the steps that were applied now, in order.
         missing: what a PanDA database beside us lacks; always empty standalone.
+        panda_before: version of PanDA's schema that was on record; None where there was none.
+        panda_now: the one that is on record now.
     """
 
     mode: str
     applied: tuple[str, ...]
     missing: MissingParts
+    panda_before: str | None = None
+    panda_now: str | None = None
 
 
 def upgrade(
@@ -100,11 +104,15 @@ def upgrade(
     applied = [step.label for part in _parts_of(mode) for step in steps[part] if _apply(database, step)]
     if mode == MIRRORED:
         _refuse_writers(database)
-    with database.read_snapshot() as connection:
-        missing = MissingParts((), {})
+    missing = MissingParts((), {})
+    before = now = None
+    with database.begin() as connection:
+        if mode != STANDALONE:
+            before, now = panda_version.recorded(connection), panda_version.current(connection, database.names)
+            panda_version.record(connection, now)
         if mode == BESIDE:
             missing = MissingParts.of(declared_tables(PANDA), read_columns(connection, database.names))
-    return Installed(mode, tuple(applied), missing)
+    return Installed(mode, tuple(applied), missing, before, now)
 
 
 def check(database: Database | ReadOnlyDatabase) -> str:

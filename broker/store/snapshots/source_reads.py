@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import sqlalchemy as sa
@@ -18,6 +18,7 @@ from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.source import AnySource, JobStatistics, Read, StatementRead, TableRead
 from broker.store.connection.array_transfer import integers_of
 from broker.store.connection.names import quoted
+from broker.store.connection.panda_columns import ColumnFault, ColumnsChanged, PandaColumns
 from broker.store.connection.tables import JOB_TABLES, TableCatalogue, counted_table
 from broker.store.snapshots.feed_documents import fed_at
 from broker.store.snapshots.reading_cache import KeptReadings, KeptRows, fingerprint
@@ -25,6 +26,28 @@ from broker.store.summaries.worker_node_summaries import refreshed_for
 
 COPY_IS_CURRENT = timedelta(minutes=3)
 """A copy of PanDA's table that is older makes its source as old as it is."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Why a source could not be read: ``state`` ``failed``, or ``changed`` where PanDA's schema is another one."""
+
+    state: Literal["failed", "changed"]
+    detail: str
+
+
+def columns_of(read: Read) -> tuple[PandaColumns, ...]:
+    """The columns of PanDA's tables that a read takes; tables of ours are none of them."""
+    if isinstance(read, TableRead):
+        own = "." in read.table
+        return () if own else (PandaColumns(read.table, read.columns, read.optional, read.table_optional),)
+    return tuple(PandaColumns(table, columns, read.optional) for table, columns in read.tables.values())
+
+
+def source_faults(catalogue: TableCatalogue, source: AnySource, statistics: JobStatistics) -> tuple[ColumnFault, ...]:
+    """What keeps a source from being read from PanDA's tables as they are; nothing where it can be."""
+    wanted = [one for read in source.reads_with(statistics) for one in columns_of(read)]
+    return tuple(dict.fromkeys(fault for one in wanted for fault in catalogue.faults(one)))
 
 
 @dataclass(frozen=True)
@@ -48,7 +71,13 @@ class SourceReader:
     copied_at: Mapping[str, datetime | None] | None = None
 
     def read(self, source: AnySource) -> RawSource:
-        """The rows of a source, with the time of the newest."""
+        """The rows of a source, with the time of the newest.
+
+        Raises:
+            ColumnsChanged: a needed column is gone, or of another type.
+        """
+        if faults := source_faults(self.catalogue, source, self.job_statistics):
+            raise ColumnsChanged(faults)
         found = {read.name: self._rows(read) for read in source.reads_with(self.job_statistics)}
         tables = {name: rows for name, (rows, _) in found.items()}
         if source.aged_by is not None:
@@ -56,39 +85,42 @@ class SourceReader:
         stamps = (newest for _, newest in found.values() if newest is not None)
         return RawSource(source.name, tables, max(stamps, default=None))
 
-    def try_reading(self, source: AnySource) -> tuple[RawSource, str]:
+    def try_reading(self, source: AnySource) -> tuple[RawSource, Unread | None]:
         """The rows of a source, and why they could not be read, where that must stop no cycle."""
         if self.copied_at is not None:
             copied = [self.copied_at.get(name) for name in self._copies_of(source)]
             if None in copied:
-                return RawSource(source.name, {}), "its tables have not been copied from PanDA's database yet"
+                uncopied = "its tables have not been copied from PanDA's database yet"
+                return RawSource(source.name, {}), Unread("failed", uncopied)
             found, fault = replace(self, copied_at=None).try_reading(source)
             oldest = min((at for at in copied if at is not None), default=None)
             # the time of each copy would make every snapshot another one, so it counts only where copying has stopped
             current = oldest is None or self.now - oldest <= COPY_IS_CURRENT
             return (found if current else _no_younger(found, oldest)), fault
         if not source.may_fail:
-            return self.read(source), ""
+            try:
+                return self.read(source), None
+            except ColumnsChanged as changed:
+                return RawSource(source.name, {}), Unread("changed", changed.what)
         savepoint = self.connection.begin_nested()
         try:
             found = self.read(source)
             savepoint.commit()
+        except ColumnsChanged as changed:
+            savepoint.rollback()
+            return RawSource(source.name, {}), Unread("changed", changed.what)
         except sa.exc.DBAPIError as error:
             if error.connection_invalidated:
                 raise
             savepoint.rollback()
-            return RawSource(source.name, {}), f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]
-        return found, ""
+            said = f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]
+            return RawSource(source.name, {}), Unread("failed", said)
+        return found, None
 
     def _copies_of(self, source: AnySource) -> list[str]:
         """The copies that a source is read from, by the names of their tables; tables of ours are none."""
-        found = []
-        for read in source.reads_with(self.job_statistics):
-            tables = [(read.table, read.columns)] if isinstance(read, TableRead) else list(read.tables.values())
-            for table, columns in tables:
-                counted = counted_table(table, columns)
-                found += [] if "." in table else [counted if table in JOB_TABLES else table]
-        return found
+        wanted = [one for read in source.reads_with(self.job_statistics) for one in columns_of(read)]
+        return [counted_table(one.table, one.columns) if one.table in JOB_TABLES else one.table for one in wanted]
 
     def _rows(self, read: Read) -> tuple[Rows, datetime | None]:
         """The rows of one table, and the time of the newest of them."""
@@ -139,7 +171,7 @@ class SourceReader:
 
 def read_sources(
     reader: SourceReader, sources: Iterable[AnySource], tick: Callable[[], None] = lambda: None
-) -> tuple[dict[str, RawSource], dict[str, str]]:
+) -> tuple[dict[str, RawSource], dict[str, Unread]]:
     """The rows of sources by name, and the reasons of those that could not be read.
 
     Of the replicas, which are read with the work, only the age that a feed gives them.
@@ -150,10 +182,10 @@ def read_sources(
         tick: called after each source, for time budgets.
     """
     found: dict[str, RawSource] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, Unread] = {}
     for source in sources:
         found[source.name], fault = reader.try_reading(source)
-        failures |= {source.name: fault} if fault else {}
+        failures |= {} if fault is None else {source.name: fault}
         tick()
     return aged_by_feeds(reader.connection, found), failures
 

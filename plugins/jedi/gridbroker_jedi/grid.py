@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from agents.brokerage.agent import tables_class
 from agents.brokerage.grid_reading import GridReader, GridReading, grid_reader
 from agents.service.configuration import config_file
@@ -20,9 +22,15 @@ from broker.brokerages.profile import rules_of
 from broker.brokerages.profile_options import ProfileError
 from broker.brokerages.registry import brokerage
 from broker.engine.job.placement import FLOW
+from broker.errors import BrokerError, Refused
 from broker.gdpconfig.publish import Published
+from broker.snapshot.raw import SnapshotCorruptError
 from broker.store.connection.database import Database
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import TableCatalogue, own_tables, read_own_columns
+from broker.store.reads.needed_columns import work_faults
+from broker.store.schema.migrate import check
+from broker.store.snapshots.snapshot_loading import kept_snapshot
+from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LOG = logging.getLogger("gridbroker_jedi")
@@ -63,6 +71,10 @@ def readers_of(rules: Mapping[str, Rules], folder: Path | None) -> dict[str, Gri
     }
 
 
+class OwnSchemaChanged(BrokerError):
+    """A table of ours that the plug-in writes is not as this version knows it."""
+
+
 @dataclass(frozen=True)
 class GridView:
     """One reading of the grid with the values in force then.
@@ -74,6 +86,8 @@ class GridView:
         taken_at: when (aware).
         as_of: how the grid was then (aware): where its tables are copies, when the newest of them was made.
         mirrored: whether they are copies.
+        faults: what of PanDA's tables is not as the rules know it: nothing is decided then.
+        stored: whether it is one that the service has stored.
     """
 
     reading: GridReading
@@ -82,38 +96,58 @@ class GridView:
     taken_at: datetime
     as_of: datetime
     mirrored: bool
+    faults: tuple[str, ...] = ()
+    stored: bool = False
 
 
 class GridKeeper:
     """Keeps the newest view of one brokerage; several threads may ask, one reads.
 
     Args:
+        name: of the brokerage.
         database: of PanDA, with schema ``broker``.
         reader: of the brokerage.
         clock: the time now (aware).
-        refresh: age at which the view is read anew while the old one still serves.
+        refresh: age at which the view is read anew while the old one still serves; also the age up to which a snapshot
+            of the service serves in place of a reading.
+        limit: for how long one reading may take.
     """
 
     def __init__(
-        self, database: Database, reader: GridReader, clock: Callable[[], datetime], refresh: timedelta
+        self,
+        name: str,
+        database: Database,
+        reader: GridReader,
+        clock: Callable[[], datetime],
+        refresh: timedelta,
+        limit: timedelta,
     ) -> None:
-        self._database, self._reader, self._clock, self._refresh = database, reader, clock, refresh
+        self._name, self._database, self._reader = name, database, reader
+        self._clock, self._refresh, self._limit_s = clock, refresh, limit.total_seconds()
         self._view: GridView | None = None
+        self._refused: BrokerError | None = None
         self._reading = threading.Lock()
+
+    @property
+    def has_view(self) -> bool:
+        """Whether the grid was read at all."""
+        return self._view is not None
 
     def view(self) -> GridView:
         """The newest view; the first caller reads it, and so does whoever finds it old enough and nobody reading.
 
         Raises:
             DatabaseUnavailable: there is no view yet and none can be read.
+            SchemaTooNew, SchemaOutdated, SchemaMissing, MigrationChanged, OwnSchemaChanged: our schema is another one.
         """
-        view = self._view
-        if view is None:
+        if self._view is None:
             with self._reading:
                 return self._view or self._read()
-        if self._clock() - view.taken_at >= self._refresh and self._reading.acquire(blocking=False):
+        if self._clock() - self._view.taken_at >= self._refresh and self._reading.acquire(blocking=False):
             threading.Thread(target=self._read_behind, name="gridbroker-grid", daemon=True).start()
-        return view
+        if self._refused is not None:
+            raise self._refused
+        return self._view
 
     def age(self) -> timedelta | None:
         """Age of the newest view; None without one."""
@@ -129,12 +163,71 @@ class GridKeeper:
             self._reading.release()
 
     def _read(self) -> GridView:
-        now = self._clock()
-        with self._database.read_snapshot() as connection:
-            catalogue = TableCatalogue.read(connection, self._database.names)
-            published = TuningStore(self._database.names).read_current(connection, live=True)
-            reading = self._reader.read(connection, catalogue, now, lambda: None)
-            copied = copied_at(connection)
-        newest = max((at for at in (copied or {}).values() if at is not None), default=now)
-        self._view = GridView(reading, published, catalogue, now, min(now, newest), copied is not None)
+        with self._database.within(self._limit_s) as database:
+            try:
+                check(database)
+                _check_own_tables(database)
+                self._refused = None
+            except (Refused, OwnSchemaChanged) as error:
+                self._refused = error
+                raise
+            self._view = self._read_from(database)
         return self._view
+
+    def _read_from(self, database: Database) -> GridView:
+        now = self._clock()
+        with database.read_snapshot() as connection:
+            catalogue = TableCatalogue.read(connection, database.names)
+            published = TuningStore(database.names).read_current(connection, live=True)
+            found = self._of_service(connection, now)
+            reading = found or self._reader.read(connection, catalogue, now, lambda: None)
+            copied = copied_at(connection)
+        changed = [state.detail for state in reading.snapshot.states if state.state == "changed"]
+        faults = tuple(dict.fromkeys([*changed, *map(str, work_faults(catalogue))]))
+        taken_at = now if found is None else found.snapshot.taken_at
+        newest = max((at for at in (copied or {}).values() if at is not None), default=taken_at)
+        return GridView(
+            reading,
+            published,
+            catalogue,
+            taken_at,
+            min(taken_at, newest),
+            copied is not None,
+            faults,
+            found is not None,
+        )
+
+    def _of_service(self, connection: sa.Connection, now: datetime) -> GridReading | None:
+        """The last snapshot of the agent of this brokerage, where it is young and has all that is read here."""
+        for last in last_of_agents(connection, [self._name]):
+            if timedelta(0) <= now - last.taken_at < self._refresh:
+                try:
+                    return self._reader.take_over(kept_snapshot(connection, last.id))
+                except (SnapshotLostError, SnapshotCorruptError) as error:
+                    LOG.warning("snapshot %s of the service is not used: %s", last.id, error)
+        return None
+
+
+#: Tables of ours that the plug-in writes.
+_WRITTEN = ("plugin_calls", "decisions", "snapshots", "snapshot_blobs")
+
+
+def _check_own_tables(database: Database) -> None:
+    """Hold the tables that are written to what this version declares.
+
+    Raises:
+        OwnSchemaChanged: a column is not there.
+    """
+    with database.read_snapshot() as connection:
+        found = read_own_columns(connection)
+    declared = own_tables()
+    gone = [
+        f"{table}.{column}"
+        for table in _WRITTEN
+        for column in declared[table].columns
+        if column not in found.get(table, {})
+    ]
+    if gone:
+        raise OwnSchemaChanged(
+            f"column broker.{gone[0]} is gone", repr(database), "run `broker db upgrade`, or mend it"
+        )

@@ -19,7 +19,7 @@ from gridbroker_jedi.chunk import tables_of
 from gridbroker_jedi.decide import ANALYSIS, GENERIC, PRODUCTION
 from gridbroker_jedi.fallback import panda_job_broker
 from gridbroker_jedi.mirror import OwnTask
-from gridbroker_jedi.service import NoDecisionError, service
+from gridbroker_jedi.service import LeftToPandaError, NoDecisionError, service, start
 
 logger: logging.Logger = PandaLogger().getLogger(__name__.split(".")[0])
 #: Waiting does not count towards the time-out of pending tasks; releases before 1.0.4 do not have it.
@@ -33,9 +33,10 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
     brokerage = PRODUCTION
 
     def __init__(self, ddmIF: Any, taskBufferIF: Any) -> None:
-        """Keep what a fall-back needs; nothing is opened or read."""
+        """Keep what a fall-back needs; what is opened and read is so behind the caller's back."""
         JobBrokerBase.__init__(self, ddmIF, taskBufferIF)
         self._panda: Any = None
+        start(self.brokerage)
 
     def doBrokerage(
         self,
@@ -58,6 +59,11 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
             own = OwnTask.of_chunk(self.taskBufferIF, taskSpec, inputChunk)
             found = broker.chunk(name, tables_of(taskSpec, inputChunk), self._placed, own)
             answers.check(found, self.siteMapper.checkSite, _file_ids(inputChunk))
+        except LeftToPandaError as error:
+            broker.count(name, "left_to_panda", error.reason)
+            log.info(f"left to PanDA's own brokerage by the switch: {error.reason}")
+            own_class = broker.settings.fallback_class
+            return self._fall_back(own_class, taskSpec, cloudName, inputChunk, taskParamMap)
         except (NoDecisionError, UnusableAnswerError) as error:
             reason = error.reason if isinstance(error, NoDecisionError) else str(error).partition(":")[0]
             return self._without(broker, log, name, reason, str(error), (taskSpec, cloudName, inputChunk, taskParamMap))

@@ -18,39 +18,62 @@ from time import monotonic
 from typing import Any, TypeVar
 
 import platformdirs
+import sqlalchemy as sa
 
 from broker import __version__
-from broker.alongside.statements import plugin_calls
+from broker.alongside.answers.call_files import shipped_folder
 from broker.alongside.statements.plugin_calls import Call
 from broker.brokerages.base import Rules
 from broker.brokerages.production_task.assign import AssignedTask
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.settings import Settings
 from broker.store.connection.database import Database
-from broker.store.connection.errors import DatabaseUnavailable
+from broker.store.connection.errors import (
+    ConnectionCut,
+    DatabaseUnavailable,
+    MigrationChanged,
+    SchemaMissing,
+    SchemaOutdated,
+    SchemaTooNew,
+)
 from broker.store.connection.opening import open_database
+from broker.store.connection.panda_columns import ColumnsChanged
 from broker.store.decisions import decision_writing
 from broker.store.snapshots import stored_snapshots
 from gridbroker_jedi.answer import Answer
+from gridbroker_jedi.breaker import Breaker
 from gridbroker_jedi.chunk import ChunkTables
+from gridbroker_jedi.counting import NOTE_S, Notes
 from gridbroker_jedi.decide import PRODUCTION, TASKS, Decided, decide_chunk, decide_tasks, hours_of_ended_jobs
-from gridbroker_jedi.grid import GridKeeper, GridView, read_rules, readers_of
+from gridbroker_jedi.grid import GridKeeper, GridView, OwnSchemaChanged, read_rules, readers_of
 from gridbroker_jedi.mirror import OwnTask, copy_claimed_tasks
 from gridbroker_jedi.settings import PluginSettings, read_settings
+from gridbroker_jedi.switch import SwitchReader
 
 LOG = logging.getLogger("gridbroker_jedi")
 T = TypeVar("T")
 APPLICATION = "gridbroker-jedi"
+#: SQLSTATEs of a statement that its time limit, or that of its wait for a lock, has ended.
+CANCELLED = ("57014", "55P03")
 
 
 class NoDecisionError(Exception):
     """The engine has no answer in time; ``reason`` is one of those that are counted.
 
-    ``timeout``, ``unreachable``, ``stale_snapshot``, ``error``.
+    ``timeout``, ``breaker``, ``unreachable``, ``starting``, ``stale_snapshot``, ``column_gone``, ``schema_changed``,
+    ``error``.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+
+
+class LeftToPandaError(Exception):
+    """The switch leaves the task to PanDA's own class; ``reason`` is one of those that are counted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
         self.reason = reason
 
 
@@ -67,15 +90,36 @@ class BrokerService:
     Args:
         settings: of the plug-in.
         clock: the time now (aware).
+        ticks: seconds of a clock that only rises.
     """
 
-    def __init__(self, settings: PluginSettings, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        settings: PluginSettings,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        ticks: Callable[[], float] = monotonic,
+    ) -> None:
         self.settings, self._clock = settings, clock
         self._parts: _Parts | None = None
-        self._making, self._closed_until = threading.Lock(), 0.0
+        self._making = threading.Lock()
+        self._breaker = Breaker(settings.retry_s, ticks)
+        self._switch = SwitchReader(timedelta(seconds=settings.switch_s), clock)
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="gridbroker")
-        self._behind = ThreadPoolExecutor(1, thread_name_prefix="gridbroker-notes")
+        folder = settings.calls_folder or shipped_folder()
+        self._notes = Notes(folder, lambda: self._made().database, lambda: self._breaker.shut)
         self._stored: set[str] = set()
+
+    def read_ahead(self, brokerage: str) -> None:
+        """Open the database and read the grid of a brokerage, so that its first call need not wait for it.
+
+        Whatever goes wrong is in the log: the first call meets the same, falls back, and is counted.
+        """
+        try:
+            keepers = self._made().keepers
+            if brokerage in keepers:
+                keepers[brokerage].view()
+        except Exception:
+            LOG.exception("the grid could not be read ahead of the first call")
 
     def chunk(
         self,
@@ -94,24 +138,42 @@ class BrokerService:
 
         Raises:
             NoDecisionError: there is none in time.
+            LeftToPandaError: the switch leaves the task to PanDA.
         """
         now = self._clock()
+        task, label = int(tables.tasks.jeditaskid[0]), tables.tasks.texts["prodsourcelabel"][0]
 
-        def decide() -> tuple[GridView, Decided]:
+        def decide(database: Database) -> tuple[GridView, Decided]:
+            if left := self._switch.read(database).leaves(task, label):
+                raise LeftToPandaError(left)
             parts, view = self._usable(brokerage, now)
             queues = view.reading.snapshot.queues
             names = dict(zip(queues.name.tolist(), queues.unified_name.tolist(), strict=True))
             if view.mirrored and own is not None:
                 hours = hours_of_ended_jobs(view, brokerage, tables)
-                own.copy(parts.database, self._clock, parameters=brokerage != PRODUCTION, done_job_hours=hours)
-            with parts.database.read_snapshot() as connection:
+                own.copy(database, self._clock, parameters=brokerage != PRODUCTION, done_job_hours=hours)
+            with database.read_snapshot() as connection:
                 return view, decide_chunk(connection, view, brokerage, parts.rules, tables, placed(names), now)
 
-        view, decided = self._in_time(decide)
+        view, decided = self._in_time(brokerage, decide)
         if self.settings.record:
             record = DecisionRecord(decided.answer.decision, {}, None, decided.work)
-            self._later(lambda: self._keep(view, now, [record]))
+            self._notes.keep(brokerage, now, lambda: self._keep(view, now, [record]))
         return decided.answer
+
+    def left_tasks(self, label: str | None, tasks: Sequence[int]) -> dict[int, str]:
+        """The tasks that the switch leaves to PanDA, with the reason of each.
+
+        Raises:
+            NoDecisionError: it cannot be read in time.
+        """
+
+        def read(database: Database) -> dict[int, str]:
+            switch = self._switch.read(database)
+            left = ((task, switch.leaves(task, label)) for task in tasks)
+            return {task: why for task, why in left if why is not None}
+
+        return self._in_time(TASKS, read)
 
     def tasks(
         self, vo: str, tasks: Sequence[int], seed: int, task_buffer: Any = None
@@ -125,57 +187,85 @@ class BrokerService:
         """
         now = self._clock()
 
-        def decide() -> tuple[GridView, list[tuple[AssignedTask, str | None]]]:
+        def decide(database: Database) -> tuple[GridView, list[tuple[AssignedTask, str | None]]]:
             parts, view = self._usable(TASKS, now)
             if view.mirrored and task_buffer is not None:
-                copy_claimed_tasks(parts.database, task_buffer, self._clock, tasks)
-            with parts.database.read_snapshot() as connection:
+                copy_claimed_tasks(database, task_buffer, self._clock, tasks)
+            with database.read_snapshot() as connection:
                 return view, decide_tasks(connection, view, parts.rules, vo, tasks, now, seed)
 
-        view, decided = self._in_time(decide)
+        view, decided = self._in_time(TASKS, decide)
         if self.settings.record:
             records = [DecisionRecord(one.decision, {} if name is None else {name: 1}) for one, name in decided]
-            self._later(lambda: self._keep(view, now, records))
+            self._notes.keep(TASKS, now, lambda: self._keep(view, now, records))
         return decided
 
     def count(self, brokerage: str, outcome: str, reason: str) -> None:
-        """Count a call, here and in the database; never waits and never fails."""
-        call = Call(brokerage, outcome, reason)
-        at = self._clock()
-        self._later(lambda: self._note(call, at))
+        """Count a call, in the database or else in a file; never waits and never fails."""
+        self._notes.count(Call(brokerage, outcome, reason), self._clock())
 
     def close(self) -> None:
         """Let go of threads and connections."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._behind.shutdown(wait=True)
+        self._notes.close()
         if self._parts is not None:
             self._parts.database.close()
 
-    def _in_time(self, decide: Callable[[], T]) -> T:
-        if monotonic() < self._closed_until:
-            raise NoDecisionError("unreachable", "the database was not reached a moment ago")
-        future = self._pool.submit(decide)
+    def _in_time(self, brokerage: str, decide: Callable[[Database], T]) -> T:
+        shut = self._breaker.shut
+        if shut is not None:
+            raise NoDecisionError(shut, f"nothing is asked of the database for {self.settings.retry_s:g} s")
+        future = self._pool.submit(self._limited, decide)
         try:
-            return future.result(self.settings.timeout_s)
+            found = future.result(self.settings.timeout_s)
         except TooLate as error:
             future.cancel()
-            raise NoDecisionError("timeout", f"no decision within {self.settings.timeout_s:g} s") from error
-        except NoDecisionError:
+            raise self._too_late(brokerage) from error
+        except ColumnsChanged as error:
+            raise NoDecisionError("column_gone", error.what) from error
+        except (SchemaTooNew, SchemaOutdated, SchemaMissing, MigrationChanged, OwnSchemaChanged) as error:
+            raise NoDecisionError("schema_changed", str(error)) from error
+        except (NoDecisionError, LeftToPandaError):
+            self._breaker.answered()
             raise
+        except ConnectionCut as error:
+            raise self._too_late(brokerage) from error
         except DatabaseUnavailable as error:
-            self._closed_until = monotonic() + self.settings.retry_s
+            self._breaker.unreachable()
             raise NoDecisionError("unreachable", str(error)) from error
+        except sa.exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) in CANCELLED:
+                raise self._too_late(brokerage) from error
+            LOG.exception("the engine failed")
+            raise NoDecisionError("error", f"{type(error).__name__}: {error}"[:300]) from error
         except Exception as error:
             LOG.exception("the engine failed")
             raise NoDecisionError("error", f"{type(error).__name__}: {error}"[:300]) from error
+        self._breaker.answered()
+        return found
+
+    def _limited(self, decide: Callable[[Database], T]) -> T:
+        """The decision, with every statement ended by the server when nobody waits for it any more."""
+        with self._made().database.within(self.settings.timeout_s) as limited:
+            return decide(limited)
+
+    def _too_late(self, brokerage: str) -> NoDecisionError:
+        parts = self._parts
+        if parts is None or not (brokerage not in parts.keepers or parts.keepers[brokerage].has_view):
+            # a grid that is read for the first time says nothing about the database
+            return NoDecisionError("starting", f"the grid was not read within {self.settings.timeout_s:g} s")
+        self._breaker.timed_out()
+        return NoDecisionError("timeout", f"no decision within {self.settings.timeout_s:g} s")
 
     def _usable(self, brokerage: str, now: datetime) -> tuple[_Parts, GridView]:
-        """The parts and a view that is young enough."""
+        """The parts and a view that is young enough, of tables that are as the rules know them."""
         parts = self._made()
         if brokerage not in parts.keepers:
             asked = f"profile {self.settings.profile} has no brokerage {brokerage}"
             raise NoDecisionError("error", f"{asked}; name a class for {', '.join(parts.keepers)} in modConfig")
         view = parts.keepers[brokerage].view()
+        if view.faults:
+            raise NoDecisionError("column_gone", ", ".join(map(str, view.faults)))
         age = now - view.as_of
         if age > timedelta(seconds=self.settings.stale_s):
             limit = f"limit {self.settings.stale_s:g} s"
@@ -195,36 +285,23 @@ class BrokerService:
                 database = open_database(
                     url, home, panda_schema=own.panda_schema, meta_schema=own.meta_schema, application_name=APPLICATION
                 )
-                refresh = timedelta(seconds=settings.refresh_s)
+                refresh, limit = timedelta(seconds=settings.refresh_s), timedelta(seconds=settings.stale_s)
                 rules = read_rules(settings.profile, settings.config)
                 readers = readers_of(rules, settings.config)
-                keepers = {name: GridKeeper(database, reader, self._clock, refresh) for name, reader in readers.items()}
+                keepers = {
+                    name: GridKeeper(name, database, reader, self._clock, refresh, limit)
+                    for name, reader in readers.items()
+                }
                 self._parts = _Parts(database, keepers, rules)
             return self._parts
-
-    def _later(self, note: Callable[[], None]) -> None:
-        def run() -> None:
-            try:
-                note()
-            except Exception:
-                # a note that is lost must not cost a decision; that it is lost is said
-                LOG.exception("a note could not be written")
-
-        self._behind.submit(run)
-
-    def _note(self, call: Call, at: datetime) -> None:
-        if monotonic() < self._closed_until:
-            return
-        with self._made().database.begin() as connection:
-            plugin_calls.add(connection, call, at)
 
     def _keep(self, view: GridView, now: datetime, records: Sequence[DecisionRecord]) -> None:
         snapshot = view.reading.snapshot
         origin = Origin(None, now, snapshot.id, view.published.version, 0, __version__)
-        with self._made().database.begin() as connection:
+        with self._made().database.within(NOTE_S) as limited, limited.begin() as connection:
             decision_writing.save(Database.raw(connection), origin, records)
             # last, as the service does it: two that store the same parts in another order would wait for each other
-            if snapshot.id not in self._stored:
+            if snapshot.id not in self._stored and not view.stored:
                 stored_snapshots.save(
                     connection, snapshot.id, snapshot.taken_at, __version__, view.reading.parts, view.reading.about
                 )
@@ -232,6 +309,8 @@ class BrokerService:
 
 
 _SERVICES: dict[int, BrokerService] = {}
+#: Brokerages of which this process has begun to read the grid.
+_AHEAD: set[tuple[int, str]] = set()
 _MAKING = threading.Lock()
 
 
@@ -248,11 +327,30 @@ def service() -> BrokerService:
         return _SERVICES[process]
 
 
+def start(brokerage: str) -> None:
+    """Begin to read the grid of a brokerage in this process, once; never waits and never fails."""
+    key = os.getpid(), brokerage
+    if key not in _AHEAD:
+        _AHEAD.add(key)
+        threading.Thread(target=_start, args=(brokerage,), name="gridbroker-start", daemon=True).start()
+
+
+def _start(brokerage: str) -> None:
+    try:
+        made = service()
+    except Exception:
+        # a wrong configuration: the first call says so, and PanDA's own class goes on
+        LOG.exception("gridbroker cannot be configured")
+        return
+    made.read_ahead(brokerage)
+
+
 def _after_fork() -> None:
     # a lock held by a thread that the child does not have would never be released
     global _MAKING
     _MAKING = threading.Lock()
     _SERVICES.clear()
+    _AHEAD.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -21,7 +21,10 @@ class PluginSettings(BaseModel):
         timeout_s: longest wait for a decision before PanDA's own class is asked.
         refresh_s: age at which the snapshot of the grid is read anew, in the background.
         stale_s: age from which a snapshot is not used any more.
-        retry_s: how long nothing is asked of a database that could not be reached.
+        retry_s: how long nothing is asked of a database that could not be reached, or took too long 3 times in a row.
+        switch_s: how often the switch is read that ``broker plugin`` sets.
+        calls_folder: of the files in which calls are counted where the database cannot be written; None for the data
+            folder of the account that runs JEDI.
         threads: decisions made at the same time in one process.
         fallback: ``panda`` asks PanDA's own class, ``wait`` lets the task wait for its next turn.
         fallback_class: ``module:Class`` to fall back to; None for PanDA's class of the VO and label.
@@ -44,6 +47,8 @@ class PluginSettings(BaseModel):
     refresh_s: float = Field(default=60.0, gt=0)
     stale_s: float = Field(default=300.0, gt=0)
     retry_s: float = Field(default=30.0, ge=0)
+    switch_s: float = Field(default=60.0, ge=0)
+    calls_folder: Path | None = None
     threads: int = Field(default=5, ge=1, le=32)
     fallback: Literal["panda", "wait"] = "panda"
     fallback_class: str | None = None

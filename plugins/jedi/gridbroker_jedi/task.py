@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Container
 from typing import Any
 
 from pandacommon.pandalogger.PandaLogger import PandaLogger
@@ -17,7 +18,7 @@ from pandajedi.jedicore.MsgWrapper import MsgWrapper
 from broker.domain.decisions import Decision
 from gridbroker_jedi import answer as answers
 from gridbroker_jedi.fallback import TASK_CLASS, named_class
-from gridbroker_jedi.service import NoDecisionError, service
+from gridbroker_jedi.service import NoDecisionError, service, start
 
 logger: logging.Logger = PandaLogger().getLogger(__name__.split(".")[0])
 NAME = "production_task"
@@ -28,9 +29,10 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
     """Asks gridbroker's task brokerage for the nuclei of tasks."""
 
     def __init__(self, taskBufferIF: Any, ddmIF: Any) -> None:
-        """Keep what a fall-back needs; nothing is opened or read."""
+        """Keep what a fall-back needs; what is opened and read is so behind the caller's back."""
         TaskBrokerBase.__init__(self, taskBufferIF, ddmIF)
         self._panda: Any = None
+        start(NAME)
 
     def doCheck(self, taskSpecList: Any) -> tuple[Any, dict[int, Any]]:
         """Nothing is to be checked before a task is assigned."""
@@ -54,7 +56,9 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
             log.warning(f"{len(specs) - len(world)} tasks of regional clouds are not brokered")
         try:
             broker = service()
-            decided = broker.tasks(str(vo), world, secrets.randbits(SEED_BITS), self.taskBufferIF)
+            left = broker.left_tasks(prodSourceLabel, world)
+            ours = [task for task in world if task not in left]
+            decided = broker.tasks(str(vo), ours, secrets.randbits(SEED_BITS), self.taskBufferIF) if ours else []
         except NoDecisionError as error:
             log.warning(f"gridbroker has no decision: {error}")
             return self._fall_back(service(), log, error.reason, call)
@@ -64,6 +68,11 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
         for one, nucleus in decided:
             self._write(log, specs[one.decision.jeditaskid], one.decision, nucleus, broker.settings.explanation_url)
             broker.count(NAME, "decided", one.decision.outcome)
+        for reason in left.values():
+            broker.count(NAME, "left_to_panda", reason)
+        if left:
+            log.info(f"{len(left)} tasks are left to PanDA's own task brokerage by the switch")
+            return self._ask_panda((_only(inputList, left), *call[1:]))
         return self.SC_SUCCEEDED
 
     def _write(self, log: Any, spec: Any, decision: Decision, nucleus: str | None, link: str | None) -> None:
@@ -91,6 +100,9 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
         if broker is not None:
             broker.count(NAME, "fell_back", reason)
         log.warning(f"falling back to PanDA's own task brokerage: {reason}")
+        return self._ask_panda(call)
+
+    def _ask_panda(self, call: tuple[Any, ...]) -> Any:
         if self._panda is None:
             self._panda = named_class(TASK_CLASS)(self.taskBufferIF, self.ddmIF)
             self._panda.vo, self._panda.prodSourceLabel = (
@@ -103,3 +115,8 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
 def _specs(given: Any) -> dict[int, Any]:
     """The tasks of JEDI's list by id."""
     return {item[0].jediTaskID: item[0] for _, items in given for item in items}
+
+
+def _only(given: Any, tasks: Container[int]) -> list[Any]:
+    """Of JEDI's list what belongs to these tasks."""
+    return [(task, items) for task, items in given if items and items[0][0].jediTaskID in tasks]

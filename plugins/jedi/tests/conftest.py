@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from time import monotonic
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ _HOME = Path(tempfile.mkdtemp(prefix="gridbroker-panda-"))
 prepare(_HOME)  # before anything imports PanDA
 
 from gridbroker_jedi import service as services  # noqa: E402
+from gridbroker_jedi.grid import BROKERAGES  # noqa: E402
 from gridbroker_jedi.service import BrokerService  # noqa: E402
 from gridbroker_jedi.settings import PluginSettings  # noqa: E402
 from panda import loading  # noqa: E402
@@ -74,19 +76,22 @@ def make_site(test_server: Any, empty_site: str) -> Iterator[Callable[[dict[str,
 
 
 @pytest.fixture
-def use_service() -> Iterator[Callable[..., BrokerService]]:
-    """Makes the service that the plug-in's classes find in this process."""
+def use_service(tmp_path: Path) -> Iterator[Callable[..., BrokerService]]:
+    """Makes the service that the plug-in's classes find in this process; its grid is read by the first call."""
     made: list[BrokerService] = []
 
-    def use(url: str, **settings: Any) -> BrokerService:
-        wanted = {"timeout_s": 60.0, **settings}
-        service = BrokerService(PluginSettings(database_url=url, **wanted), lambda: CLOCK.now.replace(tzinfo=UTC))
+    def use(url: str, ticks: Callable[[], float] = monotonic, **settings: Any) -> BrokerService:
+        wanted = {"timeout_s": 60.0, "calls_folder": tmp_path / "calls", **settings}
+        own = PluginSettings(database_url=url, **wanted)
+        service = BrokerService(own, lambda: CLOCK.now.replace(tzinfo=UTC), ticks)
         services._SERVICES[os.getpid()] = service
+        services._AHEAD.update((os.getpid(), name) for name in BROKERAGES)
         made.append(service)
         return service
 
     yield use
     services._SERVICES.clear()
+    services._AHEAD.clear()
     for service in made:
         service.close()
 

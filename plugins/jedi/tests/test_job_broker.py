@@ -96,7 +96,7 @@ def test_an_engine_that_cannot_be_reached_falls_back_to_pandas_own_class(make_si
 @pytest.mark.parametrize(
     ("settings", "spoil", "reason"),
     [
-        ({"timeout_s": 1e-9}, "", "timeout"),
+        ({"timeout_s": 1e-9}, "", "starting"),
         ({"stale_s": 1800.0, "refresh_s": 1e9}, "age", "stale_snapshot"),
         ({}, "DROP TABLE broker.container_contents", "error"),
         ({}, "DELETE FROM doma_panda.schedconfig_json", "stale_snapshot"),

@@ -165,8 +165,10 @@ def test_beside_panda_init_says_what_is_missing(broker: Run, empty_database: Dat
     done = broker("db", "init", "--db", empty_database.url)
     assert done.returncode == 0
     assert "schema doma_panda was left as it is" in done.stdout
-    assert "missing in PanDA's database: table site" in done.stderr
-    assert "missing in PanDA's table jedi_tasks: taskname" in done.stderr
+    assert "missing in PanDA's database: table site is gone: source queues cannot be read" in done.stderr
+    assert "column jedi_tasks.splitrule is gone: work cannot be read" in done.stderr
+    assert "jedi_tasks: taskname" in done.stderr
+    assert "PanDA's schema: version unknown" in done.stdout
 
 
 @pytest.mark.slow

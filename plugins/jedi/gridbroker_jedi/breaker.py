@@ -1,0 +1,49 @@
+"""When the database is not asked at all: after it was not reached, or did not answer in time again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+#: Calls in a row that took too long, after which nothing is asked for a while.
+TIMEOUTS_IN_A_ROW = 3
+
+
+class Breaker:
+    """Shuts after failures and lets one call try again after a while.
+
+    Args:
+        retry_s: for how long it stays shut.
+        ticks: seconds of a clock that only rises.
+    """
+
+    def __init__(self, retry_s: float, ticks: Callable[[], float]) -> None:
+        self._retry_s, self._ticks = retry_s, ticks
+        self._lock = threading.Lock()
+        self._shut_until, self._why, self._timeouts = 0.0, "", 0
+
+    @property
+    def shut(self) -> str | None:
+        """Why nothing is asked now: ``unreachable`` or ``breaker``; None where it is open."""
+        with self._lock:
+            return self._why if self._ticks() < self._shut_until else None
+
+    def answered(self) -> None:
+        """A call was answered in time."""
+        with self._lock:
+            self._timeouts = 0
+
+    def timed_out(self) -> None:
+        """A call took too long; the third in a row shuts, and so does each one after until one is answered."""
+        with self._lock:
+            self._timeouts += 1
+            if self._timeouts >= TIMEOUTS_IN_A_ROW:
+                self._shut("breaker")
+
+    def unreachable(self) -> None:
+        """The database was not reached."""
+        with self._lock:
+            self._shut("unreachable")
+
+    def _shut(self, why: str) -> None:
+        self._shut_until, self._why = self._ticks() + self._retry_s, why
