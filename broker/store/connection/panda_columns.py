@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from broker.errors import Refused
 
 NEWER = "upgrade gridbroker to a release that knows this schema of PanDA's; `broker doctor` lists what changed"
+#: Documents are text in some of PanDA's databases and JSON in others; they are read as text from both.
 _KINDS: Mapping[str, tuple[str, ...]] = {
-    "text": ("varchar", "character varying", "char", "character", "bpchar", "text"),
+    "text": ("varchar", "character varying", "char", "character", "bpchar", "text", "json", "jsonb"),
     "number": ("smallint", "integer", "bigint", "numeric", "decimal", "double", "double precision", "real"),
     "time": ("timestamp", "timestamptz", "date"),
-    "JSON": ("json", "jsonb"),
 }
 _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
 
@@ -68,10 +68,10 @@ class ColumnsChanged(Refused):
 
 
 def kind_of(sql_type: str) -> str:
-    """What a type holds: text, numbers, times or JSON, whatever its width; the type itself where it is another.
+    """What a type holds: text, numbers or times, whatever its width; the type itself where it is another.
 
     >>> [kind_of(one) for one in ("varchar(52)", "numeric(11,2)", "timestamp without time zone", "jsonb", "bytea")]
-    ['text', 'number', 'time', 'JSON', 'bytea']
+    ['text', 'number', 'time', 'text', 'bytea']
     """
     name = sql_type.lower().split("(")[0].strip()
     return _KIND_OF.get(name.removesuffix(" without time zone").removesuffix(" with time zone"), name)

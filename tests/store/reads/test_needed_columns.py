@@ -28,6 +28,7 @@ DECLARED = {"a": "varchar(52)", "b": "bigint", "c": "timestamp"}
     [
         ({"a": "text", "b": "numeric(20,0)", "c": "timestamp without time zone"}, []),
         ({"a": "text", "b": "integer", "more": "text"}, []),
+        ({"a": "jsonb", "b": "integer"}, []),
         ({"a": "text"}, ["column t.b is gone"]),
         ({"a": "text", "b": "text"}, ["column t.b is text, not bigint"]),
         ({"a": "text", "b": "bigint", "c": "text"}, ["column t.c is text, not timestamp"]),
