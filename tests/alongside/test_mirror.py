@@ -27,6 +27,7 @@ from broker.errors import BrokerError, Refused
 from broker.store.connection.database import Database
 from broker.store.connection.denials import MissingRight
 from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.needed_columns import needed_faults
 from broker.store.scenarios.load_dump import REPLICA_TABLES, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema import migrate
@@ -193,6 +194,12 @@ def test_a_column_that_is_gone_is_named(site: Site) -> None:
     assert lacking["ddm_endpoint"] == ("space_expired",) and len(lacking["harvester_slots"]) == 6
     assert site.one("SELECT count(space_expired) FROM doma_panda.ddm_endpoint") == 0
     assert site.one("SELECT count(*) FROM doma_panda.harvester_slots") == 0
+    with site.database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, site.database.names)
+    assert {str(one.fault) for one in needed_faults(catalogue, "panda")} == {
+        "column ddm_endpoint.space_expired is gone",
+        "table harvester_slots is gone",
+    }
 
 
 def test_a_call_brings_its_own_task_up_to_date(site: Site) -> None:

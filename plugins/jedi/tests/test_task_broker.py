@@ -79,4 +79,4 @@ def test_without_an_answer_pandas_own_task_broker_is_asked(make_site: Any, use_s
     assert site.rows("SELECT count(*) > 0 FROM doma_panda.jedi_tasks WHERE status = 'ready' AND nucleus IS NOT NULL")[
         0
     ][0]
-    assert site.rows("SELECT outcome, reason FROM broker.plugin_calls") == [("fell_back", "timeout")]
+    assert site.rows("SELECT outcome, reason FROM broker.plugin_calls") == [("fell_back", "starting")]
