@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.alongside.answers.call_files import CallFile, read_folder
+from broker.alongside.answers.gate import fall_backs
 from broker.alongside.answers.plugin_findings import plugin_findings
+from broker.alongside.model.gate_file import Limits
 from broker.alongside.model.plugin_switch import PluginSwitch, place_of
 from broker.alongside.statements import plugin_calls
 from broker.alongside.statements.plugin_calls import Call, CallCount
@@ -152,3 +154,10 @@ def test_half_a_line_counts_nothing(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("*.calls")
     path.write_text(path.read_text() + '["2026-08-01T12:00:00+00:00", "prod\n{}\nnull\n', encoding="utf-8")
     assert read_folder(tmp_path) == [CallCount(HOUR, FELL_BACK, 1)]
+
+
+def test_what_the_switch_leaves_to_panda_is_no_fall_back_for_the_gate() -> None:
+    outcomes = {"decided": 9, "fell_back": 1, "left_to_panda": 90, "not_recorded": 5}
+    calls = [CallCount(HOUR, Call("production_job", one, "x"), count) for one, count in outcomes.items()]
+    line = fall_backs("production_job", Limits(), calls)
+    assert line.value == pytest.approx(0.1)

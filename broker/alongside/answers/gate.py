@@ -198,14 +198,15 @@ def _profile(criteria: GateFile, brokerage: str, deciders: Sequence[DecidedBy]) 
 
 
 def fall_backs(brokerage: str, limits: Limits, calls: Sequence[CallCount]) -> GateLine:
-    """The part of the plug-in's calls that it did not decide."""
-    own = [one for one in calls if one.call.brokerage == brokerage]
+    """The part of the plug-in's calls that it should have decided, and did not; the switch leaves others to PanDA."""
+    counted = ("decided", *plugin_calls.FALLEN_BACK)
+    own = [one for one in calls if one.call.brokerage == brokerage and one.call.outcome in counted]
     total, about = sum(one.calls for one in own), _Subject(brokerage, None, Tally())
     if not total:
         return about.line("fall_backs", None, limits.fall_backs, True, "the plug-in was not called")
     lost: dict[str, float] = {}
     for one in own:
-        if one.call.outcome != "decided":
+        if one.call.outcome in plugin_calls.FALLEN_BACK:
             reason = f"{one.call.outcome}: {one.call.reason}"
             lost[reason] = lost.get(reason, 0.0) + one.calls / total
     share = sum(lost.values())

@@ -7,6 +7,9 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+#: Outcomes of calls that ours should have decided, and did not.
+FALLEN_BACK = ("fell_back", "waits")
+
 
 @dataclass(frozen=True)
 class Call:
