@@ -75,6 +75,12 @@ def make_site(test_server: Any, empty_site: str) -> Iterator[Callable[[dict[str,
         test_server.drop(site.url.rsplit("/", 1)[1].split("?")[0])
 
 
+@pytest.fixture(autouse=True)
+def nothing_ahead() -> None:
+    """Let no broker that is made read a grid behind a test: without a service that would be one of this account."""
+    services._AHEAD.update((os.getpid(), name) for name in BROKERAGES)
+
+
 @pytest.fixture
 def use_service(tmp_path: Path) -> Iterator[Callable[..., BrokerService]]:
     """Makes the service that the plug-in's classes find in this process; its grid is read by the first call."""
@@ -85,7 +91,6 @@ def use_service(tmp_path: Path) -> Iterator[Callable[..., BrokerService]]:
         own = PluginSettings(database_url=url, **wanted)
         service = BrokerService(own, lambda: CLOCK.now.replace(tzinfo=UTC), ticks)
         services._SERVICES[os.getpid()] = service
-        services._AHEAD.update((os.getpid(), name) for name in BROKERAGES)
         made.append(service)
         return service
 
