@@ -24,6 +24,7 @@ from broker.store.scenarios.load_dump import load
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.refine import Submitter
 from tests.agents.classified_grid import HUGE, SAMPLES, SHARES, site
+from tests.agents.feeds import test_sites
 from tests.agents.feeds.fake_rucio import FakeRucio, replica
 from tests.agents.feeds.running import Feeding
 from tests.agents.feeds.wanting import want
@@ -189,6 +190,12 @@ def fill_outputs(database: Database, folder: Path) -> None:
     pilot_grid.run_agent(database, "completion", NOON)
 
 
+def fill_sites(database: Database, folder: Path) -> dict[str, Any]:
+    file = folder / "sites.yaml"
+    file.write_text(test_sites.SITES, encoding="utf-8")
+    return {"file": file}
+
+
 def fill_cric(database: Database, folder: Path) -> dict[str, Any]:
     feeding = Feeding(database, folder)
     found = grid_documents.cric_documents(GridSize(8), documents.NOW)
@@ -256,6 +263,7 @@ WRITERS: Mapping[str, Writer] = {
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "cric": Writer(fill_cric, ("import",), documents.NOW),
+    "sites": Writer(fill_sites, ("import",), documents.NOW),
     "rucio_space": Writer(fill_space, ("import",), documents.NOW),
     "rucio_replicas": Writer(fill_wanted, ("batch", "run"), documents.NOW),
     "rucio_quota": Writer(fill_quota, ("import",), documents.NOW),

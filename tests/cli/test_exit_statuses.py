@@ -74,15 +74,35 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "what-if": ("--set", "NQUEUED_SAT_CAP=5"),
     "why-not": ("1", "Q"),
     "why-timeout": ("1",),
+    "job": ("1",),
+    "jobs": (),
+    "outputs leave": ("1", "a.root", "--reason", "r"),
+    "outputs list": (),
+    "outputs retry": ("1",),
+    "plugin labels": ("user", "--reason", "r"),
+    "plugin log": (),
+    "plugin off": ("--reason", "r"),
+    "plugin on": ("--reason", "r"),
+    "plugin percent": ("10", "--reason", "r"),
+    "task audit": ("1",),
+    "task finish": ("1",),
+    "task kill": ("1",),
+    "task pause": ("1",),
+    "task priority": ("1", "900"),
+    "task reassign": ("1", "--anew"),
+    "task resume": ("1",),
+    "task retry": ("1",),
+    "task try-now": ("1",),
 }
 """Commands that read a database, with arguments that are good."""
 
 OTHERS = frozenset(
     {
-        "api", "completion", "config doc", "db init", "db load", "db stop", "demo", "features announce-shutdown",
-        "features publish", "features read", "features report", "features withdraw", "import cric", "import example",
-        "import rucio", "import workers", "job-status drain", "job-status rank", "job-status read", "job-status report",
-        "job-status write", "pool check", "pool hash", "rules", "serve", "simulate", "snapshot import", "sss import",
+        "api", "calibrate", "completion", "config doc", "db init", "db load", "db stop", "demo",
+        "features announce-shutdown", "features publish", "features read", "features report", "features withdraw",
+        "import cric", "import example", "import rucio", "import sites", "import workers", "init",
+        "job-status drain", "job-status rank", "job-status read", "job-status report", "job-status write",
+        "pool check", "pool hash", "pool match", "rules", "serve", "simulate", "snapshot import", "sss import",
         "sss show", "sss validate", "submit", "task submit",
     }
 )  # fmt: skip

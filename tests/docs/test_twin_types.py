@@ -15,6 +15,7 @@ EXCEPTIONS = {
     ("PauseLine", "Paused"): "the answer to a pause has its fields in another order, and none for its beginning",
     ("QueueRecord", "QueueTable"): "one row as it is read, with what may be missing, and columns of all rows",
     ("FeatureTable", "QueueSummary"): "columns of all queues, and the figures of one",
+    ("JobFilters", "JobSelection"): "an error in a person's words, and the ranges of codes that SQL compares",
     ("GpuRequest", "GpuSummary"): "what a task asks for, and what a queue has",
 }
 #: Other pairs, and calls that copy field by field, that are still there: fewer, never more.

@@ -57,7 +57,7 @@ def test_every_code_of_the_fact_sheet_has_its_class_and_faults(source: str, code
 )
 def test_what_the_codes_of_a_job_say_the_most_telling_first(job: dict[str, Any], labels: list[str]) -> None:
     found = SHIPPED.decode({"jobstatus": "failed", **job})
-    assert [one.label for one in found] == labels
+    assert [one.error for one in found] == labels
 
 
 def test_a_code_that_nobody_knows_says_so() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.history.answers.job_models import (
-    FailureAnswer,
     JobAnswer,
     JobAttempt,
     JobFilters,
@@ -24,7 +23,6 @@ from broker.history.model.error_classes import (
     NO_CODE,
     SOURCES,
     ErrorClasses,
-    Failure,
     WrongErrorClasses,
     read_error_classes,
 )
@@ -86,14 +84,8 @@ def job_list(asking: Asking, filters: JobFilters) -> JobList:
     errors = None
     if filters.error is not None:
         errors = [(SOURCES.get(one, NO_CODE), low, high) for one, low, high in classes.ranges_of(filters.error)]
-    selection = JobSelection(
-        task=filters.task,
-        queue=filters.queue,
-        state=filters.state,
-        errors=errors,
-        after=filters.after,
-        limit=filters.limit + 1,
-    )
+    others = filters.model_dump(exclude={"error", "limit"})
+    selection = JobSelection(**others, errors=errors, limit=filters.limit + 1)
     rows = read_jobs(asking.connection, asking.catalogue, selection)
     shown = tuple(_line(row, classes) for row in rows[: filters.limit])
     after = shown[-1].pandaid if len(rows) > filters.limit else None
@@ -106,7 +98,7 @@ def failures_of(asking: Asking, pandaids: Sequence[int]) -> dict[str, int]:
     selection = JobSelection(jobs=pandaids, limit=max(len(pandaids), 1))
     rows = read_jobs(asking.connection, asking.catalogue, selection)
     found = [failures[0] for failures in map(classes.decode, rows) if failures]
-    return dict(Counter(f"{one.label} {one.meaning}" for one in found).most_common())
+    return dict(Counter(f"{one.error} {one.meaning}" for one in found).most_common())
 
 
 def job_answer(asking: Asking, pandaid: int) -> JobAnswer:
@@ -130,7 +122,7 @@ def job_answer(asking: Asking, pandaid: int) -> JobAnswer:
         now=asking.now,
         table=job["table"],
         maxrss=job["maxrss"],
-        failures=tuple(map(_failure, classes.decode(job))),
+        failures=classes.decode(job),
         log_url=classes.log_of({**job, **of_log}),
         placement=_placement(asking, job),
         attempts=_attempts(asking, job, classes),
@@ -148,26 +140,13 @@ def _line(job: Mapping[str, Any], classes: ErrorClasses) -> JobLine:
         modified_at=job["modificationtime"],
         started_at=_known(job["starttime"]),
         ended_at=_known(job["endtime"]),
-        failure=_failure(failures[0]) if failures else None,
+        failure=failures[0] if failures else None,
     )
 
 
 def _known(moment: Any) -> Any:
     """PanDA's columns have 1970 where nobody set them."""
     return None if moment is None or moment.year == 1970 else moment
-
-
-def _failure(one: Failure) -> FailureAnswer:
-    return FailureAnswer(
-        source=one.source,
-        code=one.code,
-        error=one.label,
-        error_class=one.error_class,
-        fault=one.fault,
-        faults=one.faults,
-        meaning=one.meaning,
-        diag=one.diag,
-    )
 
 
 def _placement(asking: Asking, job: Mapping[str, Any]) -> JobPlacement | None:

@@ -7,33 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from broker.history.model.error_classes import Failure
 from broker.store.query_context import Answer
 
 MOST_LINES = 100_000
-
-
-class FailureAnswer(Answer):
-    """One error code of a job.
-
-    Attributes:
-        source: pilot, exe, ddm, trans, taskBuffer, jobDispatcher, brokerage or sup; none: there is no code at all.
-        code: None where there is none.
-        error: as one asks for it: ``pilot:1099``; ``vanished`` without a code.
-        error_class: the kind of failure; ``unknown`` for a code that no line of the configuration names.
-        fault: whose fault it is where nothing else is known: site, payload, data, system, user, request, none.
-        faults: whose it may be.
-        meaning: of the code.
-        diag: what the source says itself.
-    """
-
-    source: str
-    code: int | None
-    error: str
-    error_class: str
-    fault: str
-    faults: tuple[str, ...]
-    meaning: str
-    diag: str
 
 
 class JobLine(Answer):
@@ -62,7 +39,7 @@ class JobLine(Answer):
     modified_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
-    failure: FailureAnswer | None
+    failure: Failure | None
 
 
 class JobFilters(Answer):
@@ -149,7 +126,7 @@ class JobAnswer(JobLine):
     now: datetime
     table: str
     maxrss: int | None
-    failures: tuple[FailureAnswer, ...]
+    failures: tuple[Failure, ...]
     log_url: str | None
     placement: JobPlacement | None
     attempts: tuple[JobAttempt, ...]

@@ -10,7 +10,8 @@ from broker.cli.query_context import Json, asked
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.history.answers.job import job_answer, job_list
-from broker.history.answers.job_models import MOST_LINES, FailureAnswer, JobAnswer, JobFilters, JobLine, JobList
+from broker.history.answers.job_models import MOST_LINES, JobAnswer, JobFilters, JobLine, JobList
+from broker.history.model.error_classes import Failure
 
 COLUMNS = (
     "job", Column("task", 3), "state", "queue", "error", Column("fault", 1), Column("why", 2), Column("MB", 5),
@@ -101,7 +102,7 @@ def show_job(found: JobAnswer) -> None:
     print_table(("at", "event", "state", "queue", "rule"), steps, title="What happened")
 
 
-def _faults(one: FailureAnswer) -> str:
+def _faults(one: Failure) -> str:
     return " or ".join(one.faults) or one.fault
 
 

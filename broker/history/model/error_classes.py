@@ -68,20 +68,27 @@ class ErrorClass:
 
 @dataclass(frozen=True)
 class Failure:
-    """One code of a job, decoded; ``code`` is None for a job without any."""
+    """One error code of a job, decoded.
+
+    Attributes:
+        source: pilot, exe, ddm, trans, taskBuffer, jobDispatcher, brokerage or sup; none: there is no code at all.
+        code: None where there is none.
+        error: as one asks for it: ``pilot:1099``; ``vanished`` without a code.
+        error_class: the kind of failure; ``unknown`` for a code that no line of the configuration names.
+        fault: whose fault it is where nothing else is known: site, payload, data, system, user, request, none.
+        faults: whose it may be.
+        meaning: of the code.
+        diag: what the source says itself.
+    """
 
     source: str
     code: int | None
+    error: str
     error_class: str
     fault: str
     faults: tuple[str, ...]
     meaning: str
     diag: str = ""
-
-    @property
-    def label(self) -> str:
-        """As people write it: ``pilot:1099``; ``vanished`` without a code."""
-        return self.error_class if self.code is None else f"{self.source}:{self.code}"
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class ErrorClasses:
         if not found and job.get("jobstatus") == "failed":
             known = self.of(NO_CODE, None)
             if known is not None:
-                return (Failure(NO_CODE, None, known.name, known.faults[0], known.faults, known.meaning),)
+                return (Failure(NO_CODE, None, known.name, known.name, known.faults[0], known.faults, known.meaning),)
         sources = {one.source for one in found}
         return tuple(sorted(found, key=lambda one: self._says_less(one, sources)))
 
@@ -118,12 +125,13 @@ class ErrorClasses:
             code = _code_of(job.get(f"{column}code"))
             if not code:
                 continue
+            error = f"{source}:{code}"
             diag = str(job.get(f"{column}diag") or "")
             known = self.of(source, code)
             if known is None:
-                yield Failure(source, code, UNKNOWN, UNKNOWN, (), "no class is known for this code", diag)
+                yield Failure(source, code, error, UNKNOWN, UNKNOWN, (), "no class is known for this code", diag)
             else:
-                yield Failure(source, code, known.name, known.faults[0], known.faults, known.meaning, diag)
+                yield Failure(source, code, error, known.name, known.faults[0], known.faults, known.meaning, diag)
 
     def _says_less(self, failure: Failure, sources: set[str]) -> bool:
         known = self.of(failure.source, failure.code)
