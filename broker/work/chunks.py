@@ -238,9 +238,11 @@ def form_chunks(
     starts = _group_starts(keys, master_files.offsets)
     stops = np.append(starts[1:], len(keys)).astype(np.int64)
     request = np.searchsorted(master_files.offsets, starts, side="right") - 1
-    jumbo = np.isin(tasks.texts["usejumbo"][datasets.task[masters.dataset[request]]].astype(str), ["R", "P", "L"])
-    first_of_master = np.concatenate([[True], request[1:] != request[:-1]]) if len(request) else jumbo
-    kept = ~jumbo | first_of_master
+    usejumbo = tasks.texts["usejumbo"][datasets.task[masters.dataset[request]]].astype(str)
+    first_of_master = np.concatenate([[True], request[1:] != request[:-1]]) if len(request) else usejumbo == "R"
+    # the first chunk of a master is the jumbo one, the others stay as they are; a lacking task takes one file
+    jumbo = np.isin(usejumbo, ["R", "P", "L"]) & first_of_master
+    kept = (usejumbo != "L") | first_of_master
     starts, stops, request, jumbo = starts[kept], stops[kept], request[kept], jumbo[kept]
     dataset = masters.dataset[request]
     ramcount = keys[starts].astype(np.float64)

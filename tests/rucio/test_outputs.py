@@ -37,7 +37,8 @@ POINTS = (
 def places(rucio: RucioServer) -> tuple[str, str]:
     """The endpoints, without a limit of the account."""
     client = rucio.client()
-    client.add_scope("root", "mc")
+    if "mc" not in set(client.list_scopes()):  # other modules use this server too
+        client.add_scope("root", "mc")
     for rse in ENDPOINTS:
         rucio.add_endpoint(rse)
         client.set_local_account_limit("root", rse, -1)

@@ -201,11 +201,14 @@ def test_chunks_of_several_masters_and_tasks_keep_their_order() -> None:
     assert [len(inputs.files_of(i)) for i in range(4)] == [1, 1, 1, 2]
 
 
-@pytest.mark.parametrize(("jumbo", "chunks"), [(None, 2), ("W", 2), ("R", 1), ("P", 1), ("L", 1)])
-def test_jumbo_makes_one_chunk_of_a_master(jumbo: str | None, chunks: int) -> None:
+@pytest.mark.parametrize(
+    ("jumbo", "flags"),
+    [(None, [False, False]), ("W", [False, False]), ("R", [True, False]), ("P", [True, False]), ("L", [True])],
+)
+def test_the_first_chunk_of_a_master_is_the_jumbo_one(jumbo: str | None, flags: list[bool]) -> None:
     files = read([{"ram": 0}, {"ram": 500}])
     table, _ = formed(task_table([{"usejumbo": jumbo}]), dataset_table([{}]), files, NO_FILES)
-    assert table.jumbo.tolist() == [chunks == 1] * chunks
+    assert table.jumbo.tolist() == flags
 
 
 def secondaries_of(attributes: str | None, rows: Rows, limit: int = 5000) -> list[list[int]]:
