@@ -60,6 +60,7 @@ def found(site: ApiServer, grid: Database) -> dict[str, Any]:
         f"/jobs/{job}",
         f"/runs/{run}",
         f"/simulations/{simulation}",
+        "/shadow",
         "/login",
     ]
     return {"tasks": hostile, "pages": pages}
