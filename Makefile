@@ -131,14 +131,15 @@ panda-drift: $(JEDI_VENV)/.installed
 	@[ -n "$(PANDA_SERVER)" ] || { echo "error: name a release or a checkout: make panda-drift PANDA_SERVER=1.0.4" >&2; exit 1; }
 	PYTHONPATH=plugins/jedi/tests $(JEDI_BIN)/python -m drift "$(PANDA_SERVER)" --grids $(DRIFT_GRIDS) --environment $(DRIFT_VENV)
 
-# As the page on running alongside PanDA says: both trees of dependencies in one environment, nothing left out.
+# As the page on running alongside PanDA says: both trees of dependencies in one environment, nothing left out. The tests run in
+# a worker, since threads of JEDI's pools that never end would keep their process.
 jedi-environment: apxs
 	"$(PYTHON)" -m venv --clear $(JEDI_WHOLE_VENV)
 	DISABLE_MM=1 VIRTUAL_ENV="$(CURDIR)/$(JEDI_WHOLE_VENV)" $(AS_OTHER_GROUP) $(JEDI_WHOLE_VENV)/bin/python -m pip install --quiet $(PINNED_PANDA_SERVER)
 	$(JEDI_WHOLE_VENV)/bin/python -m pip install --quiet . plugins/jedi
 	$(JEDI_WHOLE_VENV)/bin/python -m pip check
 	$(JEDI_WHOLE_VENV)/bin/python -m pip install --quiet ".[embedded]" -r plugins/jedi/requirements-test.txt
-	cd plugins/jedi && ../../$(JEDI_WHOLE_VENV)/bin/python -m pytest tests/test_walk_page.py
+	cd plugins/jedi && ../../$(JEDI_WHOLE_VENV)/bin/python -m pytest -n 1 tests/test_walk_page.py
 
 # panda-server depends on mod-wsgi, which is compiled against Apache.
 apxs:
