@@ -21,8 +21,8 @@ from benchmarks.measuring import NOW, loaded, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
 from benchmarks.scenario_users import give_to_users  # noqa: E402
 from benchmarks.stages import measured  # noqa: E402
-from broker.brokerages.analysis_job.rules import chain  # noqa: E402
-from broker.brokerages.job.estimated_jobs import estimated_jobs  # noqa: E402
+from broker.brokerages.analysis_job.brokerage import chain  # noqa: E402
+from broker.brokerages.job.chunk_jobs import estimated_jobs  # noqa: E402
 from broker.engine.analysis.chain import AnalysisChain  # noqa: E402
 from broker.engine.analysis.cycle import AnalysisCycle  # noqa: E402
 from broker.gdpconfig import Tuning  # noqa: E402

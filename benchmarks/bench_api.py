@@ -26,9 +26,9 @@ from fastapi import FastAPI
 from benchmarks.bench_match import QUEUES, _check, _measure, _prepare
 from benchmarks.measuring import RESULTS, report
 from benchmarks.plain_client import PlainClient
-from broker.access.roles import Identity
-from broker.api.listening import Listening
+from broker.access.policies import Identity
 from broker.api.process import serving
+from broker.api.server import Listening
 from broker.api.state import ApiState
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer

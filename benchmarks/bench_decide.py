@@ -17,7 +17,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from benchmarks.measuring import loaded, read_cycle, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
 from benchmarks.stages import measured  # noqa: E402
-from broker.brokerages.production_job.rules import chain  # noqa: E402
+from broker.brokerages.production_job.brokerage import chain  # noqa: E402
 from broker.engine.job.cycle import JobCycle  # noqa: E402
 from broker.gdpconfig import Tuning  # noqa: E402
 

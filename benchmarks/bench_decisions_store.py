@@ -28,8 +28,7 @@ from broker.store.connection.database import Database
 from broker.store.decisions.decision_rows import latest
 from broker.store.query_context import Asking
 from broker.store.summaries.chunk_states import outcome_changes, read_states, waiting_by_reason
-from broker.store.summaries.queue_counts import queue_totals
-from broker.store.summaries.reason_counts import reason_counts, waited_at
+from broker.store.summaries.reason_counts import queue_totals, reason_counts, waited_at
 
 SEED, TASKS, QUEUES, JOBS = 1, 400, 500, 20_000
 ROWS = 200_000

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from agents.feeds.cric import CricAgent, CricOptions
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.service.base import CycleContext
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from benchmarks.measuring import NOW, report
 from broker.feeds.model.rucio.answers import Did
 from broker.simulation.model.demo.grid_documents import GridSize, cric_documents

@@ -33,7 +33,7 @@ from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.pools.statements.resource_versions import ResourceText, current, publish
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.schema.migrate import upgrade
 
 QUEUES, OWNERS, TASKS = 200, 20, 1000

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from benchmarks.measuring import report
-from broker.domain.software import GpuSummary, QueueOffer
+from broker.domain.queues import GpuSummary, QueueOffer
 from broker.matching.match_queue import SoftwareMatcherCache
 from broker.matching.need import Need, production_need
 from broker.matching.outcomes import Outcome

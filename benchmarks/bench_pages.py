@@ -32,7 +32,7 @@ from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.api.app import create_app
 from broker.api.configuration import load
-from broker.api.path_names import to_path
+from broker.api.presenting import to_path
 from broker.api.process import pool
 from broker.decisions.answers.agent_cycle import broker_once
 from broker.resources import path

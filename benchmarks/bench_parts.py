@@ -43,8 +43,8 @@ import sqlalchemy as sa
 
 from agents.service import configuration, registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import JobGeneration, ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import JobGeneration, ProcessSettings
 from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
 from benchmarks.server_use import ServerWatch, postmaster_of

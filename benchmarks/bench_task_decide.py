@@ -23,11 +23,11 @@ from benchmarks.plain_rules import reference_s_per_pair  # noqa: E402
 from benchmarks.scenario_assigning import make_assigning_scenario  # noqa: E402
 from broker import resources  # noqa: E402
 from broker.brokerages.base import Rules  # noqa: E402
-from broker.brokerages.production_job import rules as production_job  # noqa: E402
-from broker.brokerages.production_task import rules as production_task  # noqa: E402
+from broker.brokerages.production_job import brokerage as production_job  # noqa: E402
+from broker.brokerages.production_task import brokerage as production_task  # noqa: E402
 from broker.brokerages.production_task.assign import AssignedTask, assign_tasks  # noqa: E402
 from broker.brokerages.production_task.brokerage import TasksCycle, engine_cycle  # noqa: E402
-from broker.domain.decision_records import DecisionRecord  # noqa: E402
+from broker.domain.decisions import DecisionRecord  # noqa: E402
 from broker.domain.task_work import TaskWork  # noqa: E402
 from broker.engine.compiled import loading  # noqa: E402
 from broker.gdpconfig import Tuning  # noqa: E402

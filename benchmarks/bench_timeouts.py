@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from agents.lifecycle.timeout_inputs import TimeoutInputReader
 from agents.service import registry
 from agents.service.base import CycleContext
-from agents.service.configuration import config_file
+from agents.service.configuration import ProcessSettings, config_file
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from benchmarks.columns import ColumnScenario
 from benchmarks.measuring import NOW, best_of, loaded, report
 from broker.gdpconfig import Tuning

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.decisions.answers.agent_cycle import broker_once
-from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.decisions import DecisionRecord, Origin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_days, decision_writing
 from broker.store.decisions.stored_cycles import stored_cycles

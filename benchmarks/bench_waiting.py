@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from agents.service import configuration, registry
 from agents.service.base import CycleRequest
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from benchmarks.measuring import NOW, RESULTS, loaded, report_to
 from benchmarks.scenario import make_scenario
 from broker.decisions.answers.agent_cycle import JOB_AGENT, run_leased

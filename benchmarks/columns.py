@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 OWN_TABLES = frozenset({"dataset_replicas", "dataset_metadata", "file_replicas", "container_contents"})
 Columns = Mapping[str, Sequence[Any]]

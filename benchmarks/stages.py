@@ -20,9 +20,9 @@ from typing import Any
 from benchmarks.plain_rules import reference_s_per_pair
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign import assign_chunks
+from broker.brokerages.job.assigned import jobs_of
 from broker.brokerages.job.brokerage import JobsCycle
-from broker.brokerages.job.loop_chunks import jobs_of
-from broker.domain.decision_records import DecisionRecord
+from broker.domain.decisions import DecisionRecord
 from broker.engine.compiled import loading
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of

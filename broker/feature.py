@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from broker.errors import BrokerError
-from broker.installed import entry_points
+from broker.resources import entry_points
 
 GROUP = "broker.features"
 

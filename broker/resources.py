@@ -1,7 +1,12 @@
-"""Files that are shipped with the broker, from a checkout or from an installed wheel."""
+"""Files that are shipped with the broker, from a checkout or from an installed wheel.
+
+What installed distributions offer, looked up once per process: each look reads the files of all distributions.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -18,3 +23,9 @@ def path(name: str) -> Path:
         if candidate.exists():
             return candidate
     raise FileNotFoundError(f"{name} is missing from the installation; reinstall gridbroker")
+
+
+@cache
+def entry_points(group: str) -> tuple[metadata.EntryPoint, ...]:
+    """The entry points of a group, in the order of the distributions; nothing of them is imported."""
+    return tuple(metadata.entry_points(group=group))

@@ -32,7 +32,7 @@ from broker.engine.compiled import function_cache, loading
 from broker.engine.job import cycle as job_cycle
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
-from broker.store.connection.names import Names, quoted
+from broker.store.connection.tables import Names, quoted
 from broker.store.schema.migrate import upgrade
 
 TESTS = Path(__file__).parent

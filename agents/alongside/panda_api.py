@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import httpx
 
 from broker.errors import Refused
-from broker.fetching.terms import FetchTerms, Surroundings
+from broker.fetching.documents import FetchTerms, Surroundings
 from broker.fetching.web import Extensions, bearer_token, hard_end, shown, trust_of
 from broker.lifecycle.model.panda_requests import (
     IDENTITY_PATH,

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agents.alongside.panda_api import PandaApi, PandaRefuses
-from agents.feeds.options import surroundings_of
-from agents.lifecycle.ending_options import PandaApiOptions
-from agents.lifecycle.job_actions import Moved
+from agents.feeds.obtaining import surroundings_of
+from agents.lifecycle.ending_options import Moved, PandaApiOptions
 from agents.service.base import CycleContext
-from broker.fetching.terms import NotFetched
+from broker.fetching.documents import NotFetched
 from broker.lifecycle.model.panda_requests import kill_requests
-from broker.lifecycle.statements import requested
+from broker.lifecycle.statements import actions
 from broker.lifecycle.statements.actions import ActionContext, JobAction
 
 #: Count of jobs that fail: PanDA's Watcher finds and ends them by itself.
@@ -64,4 +63,4 @@ def _record(context: CycleContext, moves: Sequence[JobAction], by: ActionContext
     if not moves:
         return
     with context.writing() as connection:
-        requested.record(connection, moves, by)
+        actions.record(connection, moves, by)

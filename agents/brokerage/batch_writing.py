@@ -16,7 +16,7 @@ from agents.service import fault_points
 from agents.service.base import CycleContext
 from broker.brokerages.base import Assigned, Cycle
 from broker.brokerages.registry import AnyBrokerage
-from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.decisions import DecisionRecord, Origin
 from broker.domain.placements import Written
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions

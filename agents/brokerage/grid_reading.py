@@ -11,8 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.service.base import CycleContext
-from agents.service.configuration import config_file
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings, config_file
 from broker import __version__
 from broker.alongside.statements.copy_records import copied_at
 from broker.brokerages.base import Rules
@@ -20,19 +19,15 @@ from broker.errors import Refused
 from broker.gdpconfig.publish import Published
 from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.build_cache import KeptBuilds
-from broker.snapshot.raw import RawSource
+from broker.snapshot.draft import KeptBuilds
+from broker.snapshot.raw import RawSource, SourceState
 from broker.snapshot.snapshot import Snapshot, snapshot_id
-from broker.snapshot.source import JobStatistics, Source, SourceLimit
-from broker.snapshot.source_limits import limits_of
-from broker.snapshot.source_list import grid_sources
-from broker.snapshot.source_points import outside_sources
-from broker.snapshot.source_states import SourceState, assess
+from broker.snapshot.source import JobStatistics, Source, SourceLimit, assess
+from broker.snapshot.source_list import grid_sources, limits_of, outside_sources
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
-from broker.store.snapshots.reading_cache import KeptPart, KeptReadings
-from broker.store.snapshots.snapshot_loading import KeptSnapshot
-from broker.store.snapshots.source_reads import SourceReader, read_sources
+from broker.store.snapshots.source_reads import KeptPart, KeptReadings, SourceReader, read_sources
+from broker.store.snapshots.stored_snapshots import KeptSnapshot
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.yaml_text import read_yaml
 

@@ -10,9 +10,9 @@ import psycopg
 from pydantic import Field
 
 from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading, Skipped
-from broker.domain.task_placements import TaskPlacement
+from broker.domain.placements import TaskPlacement
 from broker.domain.task_work import TaskWork
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import ASSIGNING, TaskSelection
 from broker.store.reads.task_states import distinct_vos, why_skipped

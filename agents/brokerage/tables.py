@@ -16,8 +16,7 @@ from broker.brokerages.profile import BrokerageProfile
 from broker.domain.placements import Written
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.publish import Published
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 
 WorkT = TypeVar("WorkT")
 OptionsT = TypeVar("OptionsT", bound="BrokerageOptions")

@@ -21,7 +21,7 @@ from broker.domain.work import DroppedRow
 from broker.errors import Refused
 from broker.snapshot.build_classes import queues_about
 from broker.store.classes import class_rows
-from broker.store.classes.queue_waits import read_queue_rows
+from broker.store.classes.class_inputs import read_queue_rows
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 

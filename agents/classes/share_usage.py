@@ -12,8 +12,8 @@ from agents.service.configuration import config_file
 from broker.classes.share_preference import ShareNode, leaves_of, preferences, share_loads
 from broker.errors import Refused
 from broker.snapshot.build_classes import share_values
-from broker.snapshot.source_limits import limits_of
-from broker.store.classes.share_hs06 import read_share_counts, read_share_rows
+from broker.snapshot.source_list import limits_of
+from broker.store.classes.class_inputs import read_share_counts, read_share_rows
 from broker.store.connection.tables import TableCatalogue
 from broker.yaml_text import read_yaml
 

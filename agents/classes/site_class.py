@@ -19,7 +19,7 @@ from broker.classes.site_classes import (
     wait_times,
 )
 from broker.domain.classification import SITE_CLASS_NAMES, known_or_none
-from broker.store.classes.queue_waits import read_queued_samples, read_starts, read_wait_samples
+from broker.store.classes.class_inputs import read_queued_samples, read_starts, read_wait_samples
 from broker.store.connection.tables import TableCatalogue
 
 

@@ -24,7 +24,7 @@ from broker.classes.task_classes import (
 from broker.domain.classification import TASK_CLASS_NAMES, known_or_none
 from broker.snapshot.build_classes import known_sites
 from broker.store.classes import class_rows
-from broker.store.classes.user_slots import count_jobs, read_site_rows, read_tasks, read_user_jobs
+from broker.store.classes.class_inputs import count_jobs, read_site_rows, read_tasks, read_user_jobs
 from broker.store.connection.tables import TableCatalogue
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 

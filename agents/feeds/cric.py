@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from agents.feeds.importing import Forget, Limits, Plan, Planned, require_standalone, run_import
-from agents.feeds.obtaining import Obtained, obtain
-from agents.feeds.options import FeedOptions
+from agents.feeds.obtaining import FeedOptions, Obtained, obtain
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
 from broker.feeds.model.cric import catalogue
@@ -29,9 +28,8 @@ from broker.feeds.model.cric.catalogue import (
 )
 from broker.feeds.model.cric.closeness import CLOSENESS_KEY, closeness_table
 from broker.feeds.model.cric.endpoints import closed, endpoint_table
-from broker.feeds.model.cric.queues import queue_table, tag_table
+from broker.feeds.model.cric.queues import panda_site_table, queue_table, site_table, tag_table
 from broker.feeds.model.cric.relations import relation_table
-from broker.feeds.model.cric.sites import panda_site_table, site_table
 from broker.feeds.model.rows import Key, MappedTable
 from broker.feeds.statements import table_writing
 from broker.fetching.documents import Document

@@ -16,13 +16,12 @@ from agents.service.base import CycleContext, CycleReport
 from agents.service.clock import ClockFault
 from broker.domain.work import DroppedRow
 from broker.errors import Refused
-from broker.feeds.model.changes import RowChange, TableChanges, compare
-from broker.feeds.model.rows import MappedTable, check_dropped_rows, reasons
+from broker.feeds.model.rows import MappedTable, RowChange, TableChanges, check_dropped_rows, compare, reasons
 from broker.feeds.statements import feed_runs, table_writing
 from broker.feeds.statements.feed_runs import FeedRun
 from broker.fetching.documents import DocumentRefused
 from broker.store.schema import migrate
-from broker.store.service.fenced_writing import IDLE_WITHIN_S
+from broker.store.service.leases import IDLE_WITHIN_S
 from broker.store.snapshots import feed_documents
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,7 @@ import sqlalchemy as sa
 
 from agents.feeds.cric import FORGOTTEN_AFTER
 from agents.feeds.importing import Forget, Limits, Plan, Planned, require_standalone, run_import
-from agents.feeds.obtaining import obtain
-from agents.feeds.options import FeedOptions
+from agents.feeds.obtaining import FeedOptions, obtain
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
 from broker.feeds.model.network_metrics import metric_table

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import Field
 
 from agents.feeds.importing import FeedAlarm
-from agents.feeds.options import USE_OF_BUDGET
+from agents.feeds.obtaining import USE_OF_BUDGET
 from agents.service.base import AgentOptions, CycleContext
 from broker.feeds.model.rucio.client import Rucio, RucioClient, RucioUnavailable
 from broker.fetching.documents import DocumentRefused

@@ -8,16 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.feeds.importing import Limits, Plan, Planned, run_import
-from agents.feeds.obtaining import Obtained, obtain
-from agents.feeds.options import FeedOptions
+from agents.feeds.obtaining import FeedOptions, Obtained, obtain
 from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, connect, gather, paced
 from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.feeds.model.rucio.client import NotAtRucio
 from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
-from broker.feeds.statements.quota_accounts import accounts
-from broker.fetching.documents import Document, DocumentRefused
-from broker.fetching.terms import Validators
+from broker.feeds.statements.table_writing import accounts
+from broker.fetching.documents import Document, DocumentRefused, Validators
 from broker.snapshot.sources.quota import QUOTA_REFRESH
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots.feed_documents import KeptDocument

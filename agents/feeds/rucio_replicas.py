@@ -13,14 +13,12 @@ from agents.feeds.importing import FeedAlarm
 from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, ask_side_by_side, connect, paced
 from agents.service import fault_points
 from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import reasons
-from broker.feeds.model.rucio import schedule
-from broker.feeds.model.rucio.answers import FOUND, Answer, Did
-from broker.feeds.model.rucio.asking import Heard, Known, Questions, ask, digest_of
-from broker.feeds.model.rucio.client import Rucio, RucioUnavailable
-from broker.feeds.model.rucio.schedule import Asked
+from broker.feeds.model.rucio import answers as schedule
+from broker.feeds.model.rucio.answers import FOUND, Answer, Asked, Did
+from broker.feeds.model.rucio.client import Heard, Known, Questions, Rucio, RucioUnavailable, ask, digest_of
 from broker.feeds.statements import feed_runs
 from broker.feeds.statements.feed_runs import FeedRun
 from broker.store.connection.tables import TableCatalogue

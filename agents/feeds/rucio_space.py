@@ -9,16 +9,14 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
-from agents.feeds.obtaining import Obtained, obtain
-from agents.feeds.options import FeedOptions
+from agents.feeds.obtaining import FeedOptions, Obtained, obtain
 from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, connect, gather, paced
 from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.feeds.model.rucio.client import NotAtRucio
 from broker.feeds.model.rucio.space import space_table, usage_of_rows
 from broker.feeds.statements import table_writing
-from broker.fetching.documents import Document
-from broker.fetching.terms import Validators
+from broker.fetching.documents import Document, Validators
 from broker.store.snapshots.feed_documents import KeptDocument
 
 SPACE = "space"

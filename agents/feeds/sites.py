@@ -24,9 +24,8 @@ from broker.feeds.model.sites_file.tables import (
     offline_queue,
 )
 from broker.feeds.statements import table_writing
-from broker.fetching.documents import DocumentRefused
-from broker.fetching.files import read_file
-from broker.fetching.terms import Validators
+from broker.fetching.documents import DocumentRefused, Validators
+from broker.fetching.web import read_file
 from broker.store.snapshots.feed_documents import KeptDocument, kept_documents
 
 MAX_BYTES = 10 * 2**20

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.store.connection.tables import TableCatalogue, read_columns
 from broker.store.schema import migrate
 from broker.store.summaries.worker_node_summaries import (

@@ -9,18 +9,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents.lifecycle import job_actions as job_moving
-from agents.lifecycle.ending_options import EndingOptions
-from agents.lifecycle.job_actions import Moved
+from agents.lifecycle import ending_options as job_moving
+from agents.lifecycle.ending_options import EndingOptions, Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.model.analysis_rebrokerage import RULE, JobSet, SetVerdict, check_job_set
-from broker.lifecycle.model.codes import REASSIGNED
-from broker.lifecycle.model.tuning_limits import ACTIVITY, LEAST_WAIT, analysis_limits
-from broker.lifecycle.model.waiting_jobs import WaitingJob
+from broker.lifecycle.model.jobs import REASSIGNED, WaitingJob
+from broker.lifecycle.model.limits import ACTIVITY, LEAST_WAIT, analysis_limits
 from broker.lifecycle.statements import rebrokerage_reads
-from broker.lifecycle.statements import waiting_submissions as analysis_sets
 from broker.lifecycle.statements.actions import JobAction
 from broker.store.connection.tables import TableCatalogue
 
@@ -73,7 +70,7 @@ class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
         catalogue, inputs = self.inputs_of(connection, context, tuning)
         queues = inputs.timeout_context.queues
         least_wait_s, activity_s = tuning.number(LEAST_WAIT) * _HOUR_S, tuning.number(ACTIVITY) * _HOUR_S
-        sets = analysis_sets.read_sets(connection, catalogue, context.now, least_wait_s, activity_s)
+        sets = rebrokerage_reads.read_sets(connection, catalogue, context.now, least_wait_s, activity_s)
         if context.request.task_ids is not None:
             sets = [one for one in sets if one.jeditaskid in context.request.task_ids]
         context.check()

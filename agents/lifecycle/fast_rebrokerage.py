@@ -9,16 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.lifecycle import job_actions as job_moving
-from agents.lifecycle.ending_options import EndingOptions
-from agents.lifecycle.job_actions import Moved
+from agents.lifecycle import ending_options as job_moving
+from agents.lifecycle.ending_options import EndingOptions, Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
 from broker.gdpconfig.tuning import Tuning
-from broker.lifecycle.model.codes import FAST_REBROKERAGE
 from broker.lifecycle.model.fast_rebrokerage import RULE, SLOTS, UNKNOWN_QUEUE, FastVerdict, check_shares
-from broker.lifecycle.model.tuning_limits import FRACTION, RATIO, THRESHOLD, fast_limits
-from broker.lifecycle.model.waiting_jobs import WaitingJob
+from broker.lifecycle.model.jobs import FAST_REBROKERAGE, WaitingJob
+from broker.lifecycle.model.limits import FRACTION, RATIO, THRESHOLD, fast_limits
 from broker.lifecycle.statements import rebrokerage_reads
 from broker.lifecycle.statements.actions import JobAction
 from broker.store.connection.tables import TableCatalogue

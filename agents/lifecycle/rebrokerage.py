@@ -12,14 +12,12 @@ import sqlalchemy as sa
 
 from agents.alongside import panda_ending
 from agents.brokerage.grid_reading import tuning_of
-from agents.lifecycle import job_actions as job_moving
-from agents.lifecycle.ending_options import EndingOptions
-from agents.lifecycle.job_actions import Moved
+from agents.lifecycle import ending_options as job_moving
+from agents.lifecycle.ending_options import EndingOptions, Moved
 from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs, refuse_without_queues
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake
-from agents.service.configuration import config_file
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings, config_file
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.statements.actions import ActionContext, JobAction
 from broker.lifecycle.statements.scan import count_live

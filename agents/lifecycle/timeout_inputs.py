@@ -12,13 +12,12 @@ import sqlalchemy as sa
 from broker.errors import Refused
 from broker.gdpconfig import Tuning
 from broker.lifecycle.model.jobs import UNREADABLE
-from broker.lifecycle.model.tuning_limits import timeout_limits
+from broker.lifecycle.model.limits import timeout_limits
 from broker.lifecycle.statements.queues import queues_of
 from broker.lifecycle.statements.scan import TimeoutContext
-from broker.snapshot.raw import RawSource
-from broker.snapshot.source import SourceLimit
-from broker.snapshot.source_limits import limits_of
-from broker.snapshot.source_states import SourceState, assess
+from broker.snapshot.raw import RawSource, SourceState
+from broker.snapshot.source import SourceLimit, assess
+from broker.snapshot.source_list import limits_of
 from broker.snapshot.sources.pilots import PILOTS
 from broker.snapshot.sources.queues import QUEUES
 from broker.store.connection.tables import TableCatalogue

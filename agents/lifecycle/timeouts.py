@@ -11,12 +11,11 @@ from pydantic import Field
 
 from agents.alongside import panda_ending
 from agents.brokerage.grid_reading import tuning_of
-from agents.lifecycle.ending_options import EndingOptions
-from agents.lifecycle.job_actions import Moved
+from agents.lifecycle.ending_options import EndingOptions, Moved
 from agents.lifecycle.rebrokerage import JobEndingAgent, held_back_of
 from agents.service import fault_points
 from agents.service.base import CycleContext, CycleReport
-from broker.lifecycle.model.codes import Action
+from broker.lifecycle.model.jobs import Action
 from broker.lifecycle.statements.actions import ActionContext, JobAction
 from broker.lifecycle.statements.scan import count_live, find_due
 from broker.store.schema import migrate

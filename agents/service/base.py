@@ -15,14 +15,13 @@ import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict
 
 from agents.service.clock import ClockFault
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.domain.parts import WHOLE, Part, led_by
 from broker.store.connection.database import Database
 from broker.store.connection.open_connections import OpenConnections
 from broker.store.connection.read_only import ReadOnlyDatabase
-from broker.store.service import fenced_writing
-from broker.store.service.fenced_writing import IDLE_WITHIN_S
-from broker.store.service.leases import Lease, StaleLeaseError
+from broker.store.service import leases
+from broker.store.service.leases import IDLE_WITHIN_S, Lease, StaleLeaseError
 
 
 class AgentOptions(BaseModel):
@@ -185,7 +184,7 @@ class CycleContext:
         """
         if self.lease is None or not self.request.writes:
             raise CycleWritesNothingError("this cycle has no lease, or is a dry run; it may only read")
-        return fenced_writing.writing(self._database, self.lease, idle_within_s)
+        return leases.writing(self._database, self.lease, idle_within_s)
 
     def transaction(self, idle_within_s: float = IDLE_WITHIN_S) -> AbstractContextManager[sa.Connection]:
         """As :meth:`writing` where the cycle writes, else a read-only snapshot."""

@@ -1,7 +1,14 @@
-"""``config/agents.yaml`` as typed values."""
+"""``config/agents.yaml`` as typed values.
+
+``config/broker.yaml`` as typed values.
+
+The section of an agent in ``agents.yaml``, and that of a brokerage of another distribution, which needs none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.clock import AGREE_FOR_S
 from broker import resources
-from broker.errors import BrokerError
+from broker.brokerages.profile import Profile
+from broker.brokerages.registry import brokerage, offered
+from broker.errors import BrokerError, Refused
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service.leases import LeaseTerms
 from broker.wrong_values import what_is_wrong
@@ -110,3 +119,107 @@ def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
         known = ", ".join(known_agents)
         raise ConfigurationError(f"no such agent: {', '.join(unknown)}", str(path), f"known are {known}")
     return configuration
+
+
+JobGeneration = Literal["auto", "broker", "jedi"]
+
+
+class JobsAreMadeByJedi(Refused):
+    """The broker is told to make jobs in a database in which JEDI makes them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "job_generation: broker is refused alongside PanDA: a job written without JEDI has no output files, no log "
+            "file and no parameters; PanDA never activates it, closes it after TIMEOUT_defined and gives its files "
+            "back, so the task would never end",
+            "broker.yaml",
+            "leave job_generation: auto, and let JEDI make the jobs through the plug-in "
+            "(docs/how-to/run-alongside-panda.md)",
+        )
+
+
+class ProcessSettings(BaseModel):
+    """The file, and the folder that other configuration files are looked for in.
+
+    Attributes:
+        profile: name of the profile under ``config/profiles``.
+        job_generation: who makes the jobs.
+        job_statistics: where the job counts come from.
+        folder: with configuration files of the operator's own; not a word of the file.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profile: str = Field(default="seed", pattern=r"^[A-Za-z0-9_-]+$")
+    job_generation: JobGeneration = "auto"
+    job_statistics: Literal["live", "panda"] = "live"
+    folder: Path | None = Field(default=None, exclude=True)
+
+    def makes_jobs(self, installation: str) -> bool:
+        """Whether the broker makes the jobs itself, in an ``installation`` that is standalone or alongside PanDA.
+
+        Alongside PanDA it never does: JEDI writes output and log files, their serial numbers and the parameters of a
+        job when it makes one, and only jobs that it made are set up and activated.
+
+        Raises:
+            JobsAreMadeByJedi: the broker is told to make them alongside PanDA.
+        """
+        if self.job_generation == "auto":
+            return installation == STANDALONE
+        if self.job_generation == "broker" and installation != STANDALONE:
+            raise JobsAreMadeByJedi
+        return self.job_generation == "broker"
+
+
+def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
+    """Read and check the file; ``folder`` is that of the operator's own files.
+
+    Raises:
+        ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
+    """
+    remedy = "compare with the file that is shipped"
+    try:
+        content = read_yaml(path.read_text(encoding="utf-8"))
+        settings = ProcessSettings.model_validate({} if content is None else content)
+        return settings.model_copy(update={"folder": folder})
+    except ValidationError as error:
+        raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(str(error), str(path), remedy) from error
+
+
+def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | None:
+    """The section of an agent: that of the file, else, for an outside brokerage, what the brokerage says; else None.
+
+    Without a section such a brokerage runs where the tables are the broker's own; alongside PanDA, as all that writes,
+    only once a section says so.
+
+    Raises:
+        BrokerageError: the brokerage cannot be loaded.
+    """
+    if name in configuration.agents:
+        return configuration.agents[name]
+    if name in _shipped() or name not in offered():
+        return None
+    found = brokerage(name)
+    return AgentSection(enabled="auto", period_s=found.period_s, cycle_budget_s=found.cycle_budget_s)
+
+
+def sections_to_run(configuration: AgentsConfiguration, profile: Profile) -> Mapping[str, AgentSection]:
+    """The sections of all agents that a service runs: those of the file, and outside brokerages of the profile.
+
+    An agent of this distribution that the file does not name does not run: the operator has taken it out. Nor does that
+    of a brokerage which the profile does not have.
+    """
+    named = [entry.brokerage for entry in profile.brokerages]
+    absent = offered().keys() - set(named)
+    more = {name: section_of(configuration, name) for name in named if name not in configuration.agents}
+    sections = {**configuration.agents, **{name: section for name, section in more.items() if section is not None}}
+    return {name: section for name, section in sections.items() if name not in absent}
+
+
+@cache
+def _shipped() -> Collection[str]:
+    """Names of the agents in the shipped file."""
+    content = read_yaml(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
+    return frozenset(content["agents"])

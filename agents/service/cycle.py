@@ -1,19 +1,41 @@
-"""One cycle of an agent with everything around it: run row, typed outcome, log."""
+"""One cycle of an agent with everything around it: run row, typed outcome, log.
+
+Ending a rule that hangs: when the time of a cycle is used up, the rule that runs is interrupted and named.
+
+A cycle looks at its time between its steps, and a rule is one step: a rule that never comes back would hold the cycle
+and its thread for good. Python can raise an exception in another thread, which ends what runs in the interpreter. What
+waits outside of it (for a server, a lock, a compiled loop) comes back only by itself: then the cycle is overdue, and
+only the end of the process ends its thread.
+
+Source: Python documentation, C API, ``PyThreadState_SetAsyncExc``.
+
+A span of OpenTelemetry for each cycle and each of its stages; nothing without the extra ``telemetry``.
+
+The exporter is configured by the usual variables (``OTEL_EXPORTER_OTLP_ENDPOINT`` and the like); without an endpoint no
+spans are made.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import dataclasses
 import logging
+import os
+import sys
+import threading
 import time
 import traceback
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from types import FrameType
 from typing import Any
 
 import psycopg
 
 from agents.service.base import Agent, BudgetExceededError, CycleAbandonedError, CycleContext, CycleReport
 from agents.service.brake import is_held_back, pause_held_back
-from agents.service.hung_rules import CycleThread, RuleInterrupted, interrupted_after
-from agents.service.traces import note_cycle
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.deadlines import DEADLINES
@@ -21,6 +43,139 @@ from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.service import agent_pauses, agent_runs
 from broker.store.service.agent_runs import OVERDUE_AFTER_S, RunOutcome, RunRecord
 from broker.store.service.leases import Lease, StaleLeaseError
+
+_NS = 1_000_000_000
+SCOPE = "gridbroker"
+
+
+def note_cycle(agent: str, outcome: str, timings: Mapping[str, float], ended_ns: int, run: int | None = None) -> None:
+    """Make the spans of a cycle that has ended.
+
+    Args:
+        agent: that ran it.
+        outcome: of the cycle.
+        timings: seconds by stage, with ``total_s``; the stages followed one another in this order.
+        ended_ns: when it ended, in nanoseconds since 1970.
+        run: its row in ``agent_runs``.
+    """
+    tracer = _tracer()
+    if tracer is None:
+        return
+    total_s = float(timings.get("total_s", sum(timings.values())))
+    began_ns = ended_ns - int(total_s * _NS)
+    attributes: dict[str, Any] = {"agent": agent, "outcome": outcome}
+    if run is not None:
+        attributes["run"] = run
+    from opentelemetry import trace
+
+    span = tracer.start_span(f"cycle {agent}", start_time=began_ns, attributes=attributes)
+    at_ns = began_ns
+    for stage, seconds in timings.items():
+        if stage == "total_s":
+            continue
+        inside = trace.set_span_in_context(span)
+        part = tracer.start_span(stage.removesuffix("_s"), context=inside, start_time=at_ns)
+        at_ns = min(ended_ns, at_ns + int(float(seconds) * _NS))
+        part.end(at_ns)
+    span.end(ended_ns)
+
+
+@cache
+def _tracer() -> Any:
+    """The tracer; None where nothing is installed or configured."""
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        return None
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+
+    if isinstance(trace.get_tracer_provider(), TracerProvider):
+        return trace.get_tracer(SCOPE)
+    if not any(os.environ.get(name) for name in ENDPOINTS):
+        return None
+    return _exporting()
+
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+def _exporting() -> Any:
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = TracerProvider(resource=Resource.create({"service.name": SCOPE}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    return trace.get_tracer(SCOPE)
+
+
+class RuleInterrupted(BaseException):
+    """Raised inside a rule by another thread. No ``Exception``: neither rule nor engine is to go on after it."""
+
+
+class CycleThread:
+    """The thread of a cycle, for others that look after it.
+
+    Attributes:
+        interrupted: the rule in which it was interrupted; None while it was not.
+    """
+
+    def __init__(self) -> None:
+        """The thread is the one that calls; the cycle runs."""
+        self.interrupted: str | None = None
+        self._ident = threading.get_ident()
+        self._runs = True
+        self._lock = threading.Lock()
+
+    def rule(self) -> str | None:
+        """The rule, or step of a profile, that runs now; None when none does."""
+        from broker.rules.contract import Rule, Step
+
+        frame: FrameType | None = sys._current_frames().get(self._ident)
+        while frame is not None:
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, Rule | Step):
+                return owner.name
+            frame = frame.f_back
+        return None
+
+    def interrupt(self) -> None:
+        """End the rule that runs, if one does; may be called from any thread, and does not block."""
+        with self._lock:
+            rule = self.rule() if self._runs else None
+            if rule is not None:
+                self.interrupted = rule
+                _raise_in(self._ident, RuleInterrupted)
+
+    def leave(self) -> None:
+        """The cycle is over: nothing is raised in its thread from here on."""
+        with self._lock:
+            self._runs = False
+            if self.interrupted is not None:
+                _raise_in(self._ident, None)
+
+
+@contextlib.contextmanager
+def interrupted_after(seconds: float) -> Iterator[CycleThread]:
+    """The block is a cycle, and a rule of it that runs after ``seconds`` is interrupted.
+
+    Raises:
+        RuleInterrupted: in the block.
+    """
+    thread = CycleThread()
+    try:
+        with DEADLINES.after(seconds, thread.interrupt):
+            yield thread
+    finally:
+        thread.leave()
+
+
+def _raise_in(ident: int, kind: type[BaseException] | None) -> None:
+    """Raise ``kind`` in a thread when it next runs Python; None takes back what it has not met yet."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), None if kind is None else ctypes.py_object(kind))
+
 
 _log = logging.getLogger(__name__)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.service.configuration import ConfigurationError, config_file
-from agents.service.process import ProcessSettings
-from broker.brokerages.profile import Profile, read_profile
-from broker.brokerages.profile_options import ProfileError
+from agents.service.configuration import ConfigurationError, ProcessSettings, config_file
+from broker.brokerages.profile import Profile, ProfileError, read_profile
 
 
 def profile_file(name: str, folder: Path | None = None) -> Path:

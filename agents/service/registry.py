@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from agents.service.configuration import ConfigurationError
+from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.names import BROKERAGES, CLASSES, NAMES
-from agents.service.process import ProcessSettings
 from broker.wrong_values import what_is_wrong
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from agents.tasks.input_sources import CatalogueUnavailable, InputSources
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.selection import Limits, selected
 from broker.tasks.model.task import InputFile
 from broker.tasks.statements import chains

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from agents.feeds.rucio_connection import RucioOptions
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from agents.tasks.output_registering import OutputRegistering, Terms
 from broker.feeds.model.rucio.writing import RucioWriter, RucioWritingClient, Rule
 from broker.store.schema import migrate

@@ -12,11 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.lifecycle.model.codes import KILLED_WITH_TASK, REASSIGNED, TASK_FINISHED
+from broker.lifecycle.model.jobs import KILLED_WITH_TASK, REASSIGNED, TASK_FINISHED
 from broker.lifecycle.statements.actions import ActionContext, JobAction, act
 from broker.lifecycle.statements.task_ends import TaskChange, read_ending, write_ending
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 from broker.tasks.statements.task_verbs import Command, close_command, grant_attempts, jobs_to_end
 
 JOBS_OF_A_BATCH = 1000

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from agents.feeds.rucio_connection import RucioOptions, connect
 from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from agents.tasks.input_feeding import look_at
 from agents.tasks.input_sources import InputSources
 from broker.feeds.model.rucio.client import Rucio

@@ -18,7 +18,7 @@ from pydantic import Field
 from agents.service import fault_points
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake, BrakedOptions
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from agents.upkeep.decision_upkeep import DecisionUpkeep
 from broker.store.decisions.decision_packing import DecisionPacker
 from broker.store.schema import migrate

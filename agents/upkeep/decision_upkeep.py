@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from agents.service.base import CycleContext
 from broker.store.decisions import decision_days, decision_packing
 from broker.store.decisions.decision_packing import DecisionPacker
-from broker.store.summaries import rollup
+from broker.store.summaries import count_writing
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class DecisionUpkeep:
         self._make_days()
         if drop_before is not None:
             self._drop_days(drop_before, every_day=every_day)
-        rolled = self._in_transaction(lambda connection: rollup.roll_up(connection, self.context.now))
+        rolled = self._in_transaction(lambda connection: count_writing.roll_up(connection, self.context.now))
         if rolled:
             self.counts["buckets_rolled_up"] = rolled
         self._pack()

@@ -11,8 +11,8 @@ from benchmarks.bench_task_decide import one_task_cycle
 from benchmarks.panda.figures import Cycle
 from benchmarks.stages import MakeCycle, one_cycle
 from broker import resources
-from broker.brokerages.analysis_job import rules as analysis_job
-from broker.brokerages.production_job import rules as production_job
+from broker.brokerages.analysis_job import brokerage as analysis_job
+from broker.brokerages.production_job import brokerage as production_job
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.compiled import loading
 from broker.engine.job.cycle import JobCycle

@@ -1,8 +1,21 @@
-"""Making the application: state, routers, the envelope, problems, the description."""
+"""Making the application: state, routers, the envelope, problems, the description.
+
+Answers of the API, packed with gzip for clients that take it.
+
+Pages are not: they hold the token of their forms beside text of the request, and lengths of packed answers would tell
+that token letter by letter (BREACH).
+
+The OpenAPI description of ``/api/v1``: what FastAPI makes of the routes, with problems as they really are.
+
+What the application does by itself now and then: it forgets requests, tokens, matches and runs that are old.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,27 +24,131 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from broker import __version__
 from broker.api.configuration import ApiConfiguration
-from broker.api.description import describe
 from broker.api.direct_routes import DirectRoutes
-from broker.api.envelope import Envelope, Observe
-from broker.api.guarded_route import refusal
-from broker.api.host_names import Hosts
-from broker.api.local_bearer import LocalBearer
-from broker.api.local_token import LocalToken
-from broker.api.packing import Packing
-from broker.api.rates import RateLimiter
-from broker.api.state import ApiState, Identify
-from broker.api.upkeep import upkeep
+from broker.api.envelope import Envelope, Hosts, Observe
+from broker.api.guarded_route import GuardedRoute, refusal
+from broker.api.local_token import LocalBearer, LocalToken
+from broker.api.problems import MEDIA_TYPE, ProblemBody
+from broker.api.state import ApiState, Identify, RateLimiter
+from broker.errors import BrokerError
 from broker.feature import routes
 from broker.service.routes.metrics import BrokerMetrics
 from broker.store.connection.database import Database
+from broker.store.connection.transient import TRANSIENT_ERRORS
+from broker.store.http_requests import remove_old
+
+_log = logging.getLogger(__name__)
+EVERY_S = 3600.0
+FIRST_AFTER_S = 60.0
+_FAILED: tuple[type[Exception], ...] = (BrokerError, *TRANSIENT_ERRORS)
+
+
+@contextlib.asynccontextmanager
+async def upkeep(api: ApiState) -> AsyncIterator[None]:
+    """Forget what is old, once an hour, while the block runs."""
+    task = asyncio.get_running_loop().create_task(_forget(api))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _forget(api: ApiState) -> None:
+    await asyncio.sleep(FIRST_AFTER_S)
+    while True:
+        try:
+            counts = await run_in_threadpool(remove_old, api.database)
+            _log.info("forgotten", extra={"fields": counts})
+        except _FAILED as error:
+            _log.warning("nothing forgotten: database", extra={"fields": {"error": str(error)}})
+        await asyncio.sleep(EVERY_S)
+
+
+VERSION = "3.1.0"
+_PROBLEM = {
+    "description": "A problem: `code` says why, `remedy` what to do.",
+    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
+}
+_ABOUT = (
+    "The answers of the broker. Names of fields are PanDA's, times are ISO 8601 in UTC, units stand in names. "
+    "Within v1 fields and routes are only added. Feasibility is no promise: nothing is reserved."
+)
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The description, made once."""
+    if app.openapi_schema is None:
+        routes = [route for route in app.routes if isinstance(route, APIRoute)]
+        found = get_openapi(
+            title=app.title, version=app.version, openapi_version=VERSION, description=_ABOUT, routes=routes
+        )
+        _describe_problems(found)
+        _describe_policies(found, routes)
+        app.openapi_schema = found
+    return app.openapi_schema
+
+
+def _describe_problems(description: dict[str, Any]) -> None:
+    schemas = description.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    made = TypeAdapter(ProblemBody).json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    schemas.update(made.pop("$defs", {}))
+    schemas["ProblemBody"] = made
+    for path in description["paths"].values():
+        for operation in path.values():
+            responses = operation["responses"]
+            responses.pop("422", None)
+            responses |= {"4XX": _PROBLEM, "5XX": _PROBLEM}
+
+
+def _describe_policies(description: dict[str, Any], routes: list[APIRoute]) -> None:
+    description["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
+    }
+    for route in routes:
+        if not isinstance(route, GuardedRoute):
+            continue
+        for method in route.methods or ():
+            operation = description["paths"].get(route.path_format, {}).get(method.lower())
+            if operation is None:
+                continue
+            operation["x-policy"] = route.policy.name
+            if route.policy.anonymous != "always":
+                optional: list[dict[str, list[str]]] = [{}] if route.policy.anonymous == "if_configured" else []
+                operation["security"] = [*optional, {"bearer": []}]
+
+
+LEAST_BYTES = 1024
+LEVEL = 4
+_PACKED = ("/api/", "/static/", "/metrics")
+
+
+class Packing:
+    """ASGI middleware; ``app`` is what is inside."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._packed = app, GZipMiddleware(app, LEAST_BYTES, LEVEL)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request as an ASGI application."""
+        packs = scope["type"] == "http" and scope["path"].startswith(_PACKED)
+        await (self._packed if packs else self._app)(scope, receive, send)
+
 
 TITLE = "gridbroker"
 METRICS = "metrics"

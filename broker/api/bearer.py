@@ -21,11 +21,11 @@ from joserfc import errors, jwt
 from starlette.requests import HTTPConnection
 
 from broker.access.claims import Expected, fault_of
-from broker.access.roles import Identity, grants_of
+from broker.access.policies import Identity, grants_of
 from broker.api.configuration import IssuerSection
 from broker.api.issuer_keys import IssuerKeys
-from broker.api.local_bearer import BadToken, refused, token_in
-from broker.api.token_refusals import told_of
+from broker.api.local_token import BadToken, refused, token_in
+from broker.api.problems import told_of
 
 MOST_REMEMBERED = 4096
 _POINTERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "enc", "zip"})

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from agents.service.configuration import ConfigurationError
 from broker.access.claims import LONGEST_LIFE_S
-from broker.access.roles import RoleRule
+from broker.access.policies import RoleRule
 from broker.yaml_text import read_yaml
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -7,8 +7,7 @@ import asyncio
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from broker.api.head_timeout import HEAD_BYTES, Patience
-from broker.api.http_h11 import PatientH11
+from broker.api.head_timeout import HEAD_BYTES, Patience, PatientH11
 
 MOST_PIPELINED = 16
 """Requests of one connection that wait for the answer to the one before."""

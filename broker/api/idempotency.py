@@ -16,11 +16,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from broker.access.policies import Policy
-from broker.access.roles import Identity
-from broker.api.problems import Problem
+from broker.access.policies import Identity, Policy
+from broker.api.problems import USED, Problem, unauthenticated
 from broker.api.state import identity_of, state_of
-from broker.api.token_refusals import USED, unauthenticated
 from broker.store import http_requests
 from broker.store.connection.database import Database
 from broker.store.connection.errors import CommitOutcomeUnknown

@@ -24,7 +24,7 @@ from starlette.concurrency import run_in_threadpool
 
 from broker.api.configuration import IssuerSection
 from broker.errors import BrokerError
-from broker.fetching.terms import FetchTerms, Surroundings
+from broker.fetching.documents import FetchTerms, Surroundings
 from broker.fetching.web import fetch
 from broker.store import http_requests
 from broker.store.connection.database import Database

@@ -1,20 +1,155 @@
-"""Answers as bytes: chosen fields, names of users for those who may see them, ETag, JSON or NDJSON."""
+"""Answers as bytes: chosen fields, names of users for those who may see them, ETag, JSON or NDJSON.
+
+Answers as plain JSON values: times in UTC with a ``Z``, no infinities, no types of numpy.
+
+Pages of lists: ``?after=CURSOR&limit=N``. A cursor is opaque: what it holds may change, its meaning does not.
+
+Names of people as one part of a path. Control characters and ``/`` have no place in one, whatever their escape.
+
+They stand as ``~`` and two hexadecimal digits for each byte of UTF-8; ``~`` itself as ``~7e``, and the dots of a name
+that is nothing else.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+from urllib.parse import quote
 
+from fastapi import Query
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from broker.access.names import hidden
-from broker.api.pages import Page
-from broker.api.plain import plain
 from broker.api.problems import FieldProblem, Problem
+
+T = TypeVar("T")
+LONGEST_CURSOR = 1000
+
+After = Annotated[
+    str | None, Query(max_length=LONGEST_CURSOR, description="The cursor `next` of the page before; none: the first.")
+]
+Limit = Annotated[int, Query(ge=1, le=500, description="Largest number of items of the page.")]
+
+
+class Page(BaseModel, Generic[T]):
+    """A part of a list.
+
+    Attributes:
+        items: in the order of the list.
+        next: the cursor of the page that follows; null at the end.
+    """
+
+    items: list[T]
+    next: str | None = None
+
+
+def cursor_of(key: Sequence[Any]) -> str:
+    """The cursor behind an item with this key."""
+    return base64.urlsafe_b64encode(json.dumps(list(key), default=str).encode()).decode().rstrip("=")
+
+
+def key_of(cursor: str | None, kinds: tuple[type, ...]) -> tuple[Any, ...] | None:
+    """The key in a cursor; None without one.
+
+    Args:
+        cursor: as a client sent it.
+        kinds: type of each part of the key.
+
+    Raises:
+        Problem: it is none of ours.
+    """
+    if cursor is None:
+        return None
+    try:
+        found = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        raise _bad_cursor() from None
+    if not isinstance(found, list) or len(found) != len(kinds):
+        raise _bad_cursor()
+    if any(type(part) is not kind for part, kind in zip(found, kinds, strict=True)):
+        raise _bad_cursor()
+    if any(kind is int and not -(2**63) <= part < 2**63 for part, kind in zip(found, kinds, strict=True)):
+        raise _bad_cursor()
+    if any(kind is str and "\0" in part for part, kind in zip(found, kinds, strict=True)):
+        raise _bad_cursor()
+    return tuple(found)
+
+
+def page_of(items: Sequence[T], limit: int, key: Callable[[T], Sequence[Any]]) -> Page[T]:
+    """The page of ``items``, of which one more than ``limit`` was read to see whether another follows."""
+    shown = list(items[:limit])
+    return Page(items=shown, next=cursor_of(key(shown[-1])) if len(items) > limit else None)
+
+
+def slice_of(items: Sequence[T], after: str | None, limit: int) -> Page[T]:
+    """A page of a list that is short enough to be made whole; the cursor counts items."""
+    key = key_of(after, (int,))
+    start = min(max(0 if key is None else key[0], 0), len(items))
+    found = list(items[start : start + limit])
+    end = start + len(found)
+    return Page(items=found, next=cursor_of([end]) if end < len(items) else None)
+
+
+def _bad_cursor() -> Problem:
+    problem = FieldProblem(where="query.after", what="no cursor of this list")
+    return Problem(400, "bad_cursor", "the cursor is none of this list", "begin without one", errors=[problem])
+
+
+def plain(value: Any) -> Any:
+    """``value`` as objects, lists, texts, numbers, booleans and null. No limit (infinity) and no number are null.
+
+    Raises:
+        TypeError: it holds something that is no data.
+    """
+    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, BaseModel):
+        return {name: plain(one) for name, one in value.__dict__.items()} | _computed(value)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return _rarer(value)
+
+
+def _computed(value: BaseModel) -> dict[str, Any]:
+    return {name: plain(getattr(value, name)) for name in type(value).model_computed_fields}
+
+
+def _rarer(value: Any) -> Any:
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, date | Path):
+        return str(value)
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, Decimal):
+        return plain(int(value) if value == value.to_integral_value() else float(value))
+    if isinstance(value, set | frozenset):
+        return sorted(plain(one) for one in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    to_list = getattr(value, "tolist", None)  # numpy scalars and arrays
+    if to_list is not None:
+        return plain(to_list())
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
 
 OF_THE_MOMENT = frozenset({"now", "compared_with"})
 """Fields that hold the instant of the question: another one makes it no other answer."""
@@ -139,3 +274,23 @@ def _fields(document: Any, names: list[str]) -> dict[str, Any]:
             else:
                 there[part] = here
     return found
+
+
+_NOT_IN_A_PATH = re.compile(r"[\x00-\x1f\x7f-\x9f/\\~]")
+_ONLY_DOTS = re.compile(r"\.{1,2}")
+_WRITTEN = re.compile(rb"~([0-9a-fA-F]{2})")
+
+
+def to_path(name: str) -> str:
+    """A name as a part of an address, which :func:`from_path` reads again."""
+    odd = _ONLY_DOTS if _ONLY_DOTS.fullmatch(name) else _NOT_IN_A_PATH
+    plain = odd.sub(lambda found: "".join(f"~{byte:02x}" for byte in found[0].encode()), name)
+    return quote(plain, safe="~")
+
+
+def from_path(part: str) -> str:
+    """The name that a part of a path, its percent signs resolved, stands for; what is no UTF-8 stands as it is."""
+    try:
+        return _WRITTEN.sub(lambda found: bytes([int(found[1], 16)]), part.encode()).decode()
+    except UnicodeDecodeError:
+        return part

@@ -1,27 +1,32 @@
-"""The API of one process: the pool, the token of the machine, the application and its server, put together."""
+"""The API of one process: the pool, the token of the machine, the application and its server, put together.
+
+Logs of the API: through structlog, JSON lines in a pipe, colours on a terminal.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
+from agents.service import json_log
 from agents.service.configuration import config_file
-from broker.access import roles
-from broker.access.roles import Role
+from broker.access import policies
+from broker.access.policies import Role
 from broker.api import local_token
 from broker.api.app import Parts, create_app
 from broker.api.configuration import ApiConfiguration, load
 from broker.api.lane import Lane
-from broker.api.listening import Listening, check
 from broker.api.problems import Problem
-from broker.api.server import ApiServer
+from broker.api.server import ApiServer, Listening, check
 from broker.api.state import ApiState
 from broker.pilots.routes.panda.access import Identify, Identity, TooManyRequests, of_token
 from broker.pilots.routes.panda.app import beside, pilot_app
@@ -114,7 +119,7 @@ def identify_pilot(state: ApiState) -> Identify:
     return identify
 
 
-async def _known(state: ApiState, connection: HTTPConnection) -> roles.Identity | None:
+async def _known(state: ApiState, connection: HTTPConnection) -> policies.Identity | None:
     for one in state.identify:
         try:
             found = await one(connection)
@@ -134,3 +139,12 @@ def pool(database: Database, configuration: ApiConfiguration) -> Database:
         statement_timeout_s=section.statement_timeout_s,
         pool_timeout_s=section.wait_s,
     )
+
+
+def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
+    """Send the logs of the API to ``stream`` (default: stderr)."""
+    json_log.configure(stream, level)
+    warnings = logging.getLogger("uvicorn")
+    warnings.handlers = logging.getLogger("broker").handlers
+    warnings.setLevel(logging.WARNING)
+    warnings.propagate = False

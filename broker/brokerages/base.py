@@ -19,14 +19,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Ints, Texts
-from broker.domain.decision_records import DecisionRecord
-from broker.domain.decisions import TOO_LATE_REASONS, Decision
+from broker.domain.decisions import TOO_LATE_REASONS, Decision, DecisionRecord, Reason
 from broker.domain.placements import Written
-from broker.domain.reason import Reason
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.answer import REASONS, Answer, RuleVerdict
 from broker.engine.shared.chain import RuleChain
-from broker.engine.shared.evaluate import RuleFault
+from broker.engine.shared.filter_cache import RuleFault
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule
 from broker.snapshot.snapshot import Snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 
-from broker.installed import entry_points
+from broker.resources import entry_points
 
 GROUP = "broker.brokerages"
 

@@ -1,13 +1,27 @@
-"""The brokerages that installed distributions offer, by name: this one's, and those of others."""
+"""Deciding again: a whole stored cycle, or one decision of it, by the code that decided it, with any tuning and rules.
+
+Pure. What is needed was stored with each decision: the work of its chunk or task, how the chunk is cut into jobs, and
+the load that the cycle had counted before it. Unpacking is a step of its own, so that several values can be tried on
+one work::
+
+    batches = decode_batches(brokerage, [stored.record.work, ...])  # once, in the order in which they were decided
+    replay_decisions(brokerage, snapshot, published.tuning, batches, seed, rules)
+
+The brokerages that installed distributions offer, by name: this one's, and those of others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint
+from itertools import groupby
 from typing import Any
 
-from broker.brokerages.base import Brokerage
+from broker.brokerages.base import Brokerage, ReplayedDecision, Rules, StoredBatch, TuningOf
 from broker.brokerages.offered import GROUP, offered
+from broker.codec.work_codec import Body, unpacked, unpacked_for_many
+from broker.snapshot.snapshot import Snapshot
 
 __all__ = ["GROUP", "AnyBrokerage", "BrokerageError", "brokerage", "load", "offered"]
 
@@ -48,4 +62,67 @@ def load(point: EntryPoint) -> AnyBrokerage:
             f"brokerage {point.name}: {point.value} gave a {type(found).__name__}, not a Brokerage; "
             "install the distribution that offers it anew"
         )
+    return found
+
+
+def decode_batches(
+    brokerage: AnyBrokerage,
+    data: Sequence[bytes],
+    *,
+    older: bool = False,
+    unpack: Callable[[bytes], Body] = unpacked_for_many,
+) -> tuple[StoredBatch, ...]:
+    """Stored work of one cycle, in the order in which it was decided: a part for each VO, as each has its own tuning.
+
+    Args:
+        brokerage: that decided.
+        data: the stored work.
+        older: it is of another engine version: columns that it does not have hold NULL, see :func:`columns_not_stored`.
+        unpack: gives the body of a piece, which must not be changed.
+
+    Raises:
+        WorkCorruptError: one of them is damaged, of another brokerage, or has not the columns of this version.
+    """
+    bodies = [unpack(one) for one in data]
+    by_vo = groupby(bodies, brokerage.read_vo)
+    return tuple(brokerage.decode(vo, list(together), older=older) for vo, together in by_vo)
+
+
+def columns_not_stored(brokerage: AnyBrokerage, data: bytes) -> tuple[str, ...]:
+    """The columns of this version that stored work does not have.
+
+    Raises:
+        WorkCorruptError: it is damaged.
+    """
+    return brokerage.columns_not_stored(unpacked(data))
+
+
+def replay_decisions(
+    brokerage: AnyBrokerage,
+    snapshot: Snapshot,
+    tuning_of: TuningOf,
+    batches: Sequence[StoredBatch],
+    seed: int,
+    rules: Rules,
+    *,
+    as_stored: bool = False,
+) -> list[ReplayedDecision]:
+    """Decide again, in the order of the stored work; one result for each piece.
+
+    Args:
+        brokerage: that decided.
+        snapshot: the grid.
+        tuning_of: the tuning for each VO.
+        batches: of one cycle, see :func:`decode_batches`.
+        seed: of the cycle.
+        rules: of the brokerage.
+        as_stored: count before each chunk or task the load that was stored with it, whatever is assigned now. Without
+            it, it is counted what this replay assigns, as a real cycle does.
+
+    Raises:
+        WorkCorruptError: the work is of another kind than the brokerage decides.
+    """
+    found: list[ReplayedDecision] = []
+    for one in batches:
+        found += brokerage.replay(snapshot, tuning_of(one.vo), one, seed, rules, as_stored=as_stored)
     return found

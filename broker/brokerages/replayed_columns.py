@@ -1,11 +1,18 @@
-"""Replayed outcomes as columns, without a decision, a name or a word for each piece."""
+"""Replayed outcomes as columns, without a decision, a name or a word for each piece.
+
+A decision as the one object that every interface shows.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from broker.domain.arrays import Bools, Ints, Texts
+from broker.domain.decisions import DecisionRecord, Origin
+from broker.engine.analysis.throttle import Throttle
 
 
 @dataclass(frozen=True)
@@ -31,3 +38,51 @@ class ReplayedColumns:
     position: Ints
     codes: tuple[str, ...]
     cycle: Any
+
+
+def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
+    """The object of the command line's contract, in its order; numbers have full precision."""
+    decision = record.decision
+    reported: dict[str, Any] = {
+        "jeditaskid": decision.jeditaskid,
+        "datasetid": decision.datasetid,
+        "ramcount": None if decision.ramcount is None else int(decision.ramcount),  # whole MB, as in the table
+        "brokerage": decision.brokerage,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
+        "candidates": [{"name": one.name, "weight": one.weight, "factors": one.factors} for one in decision.candidates],
+        "rejected": dict(decision.rejected),
+        "funnel": [[step.code, step.before, step.after] for step in decision.funnel],
+        "assigned": dict(record.assigned),
+        "pending_until": _moment(record.pending_until),
+        "snapshot": origin.snapshot,
+        "tuning": origin.tuning_for(decision.jeditaskid),
+    }
+    if decision.outcome == "throttled":
+        reported["throttle"] = next((_throttle(note) for note in decision.notes if note.startswith("throttle:")), None)
+    return reported
+
+
+def decision_line(record: DecisionRecord) -> dict[str, Any]:
+    """Summary of a decision for a line of a table, without the reasons of each candidate."""
+    decision = record.decision
+    return {
+        "jeditaskid": decision.jeditaskid,
+        "datasetid": decision.datasetid,
+        "ramcount": None if decision.ramcount is None else int(decision.ramcount),
+        "brokerage": decision.brokerage,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
+        "candidate_count": len(decision.candidates),
+        "assigned": dict(record.assigned),
+    }
+
+
+def _throttle(note: str) -> dict[str, Any] | None:
+    """The condition, the figure that was seen and the cap that it exceeds."""
+    found = Throttle.read(note)
+    return None if found is None else dataclasses.asdict(found)
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()

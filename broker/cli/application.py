@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker.cli import commands
-from broker.cli.completion import with_completion
+from broker.cli.completion import AnyFunction, with_completion, with_metavars
 from broker.cli.rendering.options import with_rendering
-from broker.cli.signatures import AnyFunction, with_metavars
 from broker.errors import BrokerError
 
 if TYPE_CHECKING:

@@ -1,17 +1,146 @@
-"""What every command gets: the settings, and the database that they name."""
+"""What every command gets: the settings, and the database that they name.
+
+Whom a command asks: the database of the invocation, for the instant of its clock.
+
+Instants and lengths of time on the command line.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import sqlalchemy as sa
 import typer
 
 from broker.cli.application import LazySettings
+from broker.cli.rendering.cells import remark, with_age
+from broker.errors import WRONG_USAGE, BrokerError, NotFound
+from broker.store.connection.database import Database
+from broker.store.query_context import Asking
 
 if TYPE_CHECKING:
     from broker.gdpconfig.catalogue import Catalogue
     from broker.settings import Settings
     from broker.store.connection.database import Database
+
+
+NOW = "now"
+SCENARIO = "scenario"
+SCENARIO_IF_LOADED = "scenario, if one is loaded"
+"""What counts without ``--at`` where things are decided, or looked at that were decided."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+LONGEST = timedelta(days=3650)
+
+
+class NotATime(BrokerError):
+    """A text that is no instant."""
+
+    exit_status = WRONG_USAGE
+
+
+class NoScenario(NotFound):
+    """No scenario is loaded, so there is no clock of one."""
+
+
+class NotADuration(BrokerError):
+    """A text that is no length of time."""
+
+    exit_status = WRONG_USAGE
+
+
+def duration(text: str, option: str) -> timedelta:
+    """A length of time such as ``24h``, ``90m``, ``7d``.
+
+    Raises:
+        NotADuration: it is none, or longer than anything is kept.
+    """
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])\s*", text)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < seconds <= LONGEST.total_seconds():
+        raise NotADuration(f"not a length of time: {text[:40]!r}", option, "write it as 24h, 90m or 7d")
+    return timedelta(seconds=seconds)
+
+
+def moment_of(text: str | None, database: Database, *, of_scenario: bool = False, option: str = "--at") -> datetime:
+    """The instant meant by ``text``: ISO 8601 (UTC without a zone), now, or scenario.
+
+    ``now`` is the wall clock whatever is loaded, and ``scenario`` the clock of the loaded scenario. The clock of a
+    scenario is named on stderr.
+
+    Args:
+        text: as it was typed; None where nothing was.
+        database: whose clock is the wall clock.
+        of_scenario: None is the clock of the loaded scenario, if any: for commands that decide, or look at what was
+            decided. Whatever changes something, or judges what runs, goes by the wall clock.
+        option: that has the text.
+
+    Raises:
+        NotATime: the text is none of these.
+        NoScenario: the clock of a scenario is asked for, and none is loaded.
+    """
+    if text not in (None, NOW, SCENARIO):
+        return _parsed(text, option)
+    with database.begin() as connection:
+        wall = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one().astimezone(UTC)
+        wanted = text == SCENARIO or (text is None and of_scenario)
+        loaded = _scenario_clock(connection) if wanted else None
+    if loaded is None and text == SCENARIO:
+        raise NoScenario("no scenario is loaded", "broker.scenario", f"leave {option} out for the wall clock")
+    if loaded is None:
+        return cast(datetime, wall)
+    remark(f"clock: {with_age(loaded, wall)}, of the loaded scenario")
+    return loaded.astimezone(UTC)
+
+
+def _scenario_clock(connection: sa.Connection) -> datetime | None:
+    # what loads scenarios takes long to import, and few commands ask for their clock
+    from broker.store.scenarios.load_dump import read_clock
+
+    return read_clock(connection)
+
+
+def at_option(what: str, *, without: str = "the wall clock") -> Any:
+    """The option ``--at`` of a command: ``what`` it is the instant of, and what counts without it."""
+    meaning = f"{what} (UTC). now: the wall clock; scenario: the clock of the loaded scenario; without: {without}."
+    return typer.Option("--at", metavar="TIME|now|scenario", help=meaning, show_default=False)
+
+
+def check_time(text: str | None, option: str = "--at") -> None:
+    """See that ``text`` is an instant, before anything is opened.
+
+    Raises:
+        NotATime: it is none.
+    """
+    if text not in (None, NOW, SCENARIO):
+        _parsed(text, option)
+
+
+def end_of(text: str, now: datetime, option: str = "--until") -> datetime:
+    """The instant at which something ends: an instant, or a length of time from ``now``.
+
+    Raises:
+        NotATime: it is neither, or no end at all.
+    """
+    try:
+        return now + duration(text, option)
+    except NotADuration:
+        if text in (NOW, SCENARIO):
+            raise NotATime(f"{text} is no end", option, "give a time to come, or a length such as 8h") from None
+        return _parsed(text, option, "write it as a length such as 30m, 8h, 7d, or as 2026-08-01T12:00:00, in UTC")
+
+
+def _parsed(
+    text: str, option: str, remedy: str = "write it as 2026-08-01T12:00:00, in UTC, or as now, or scenario"
+) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise NotATime(f"not a time: {text}", option, remedy) from error
 
 
 def settings_of(context: typer.Context) -> Settings:
@@ -80,3 +209,15 @@ def require_database(context: typer.Context) -> None:
             str(settings.home),
             "make one with `broker db init`, or name one with --db, BROKER_DATABASE_URL or BROKER_HOME",
         )
+
+
+Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
+
+
+@contextlib.contextmanager
+def asked(context: typer.Context) -> Iterator[Asking]:
+    """Ask the database of this invocation; what is read is of one instant."""
+    with open_store(context) as database:
+        now = moment_of(None, database, of_scenario=True)
+        with database.read_snapshot() as connection:
+            yield Asking(connection, database.names, now, settings_of(context).config)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.visible_text import remark
+from broker.cli.output import print_json
+from broker.cli.rendering.cells import remark
 from broker.errors import EXIT_STATUSES, FAILED, BrokerError
 from broker.redaction import redact
 

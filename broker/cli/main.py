@@ -14,7 +14,7 @@ import typer
 from broker.cli import completion
 from broker.cli.application import NONE, click_command
 from broker.cli.failing import emit_error, print_error, wants_json
-from broker.cli.rendering.visible_text import remark
+from broker.cli.rendering.cells import remark
 from broker.compilation import background
 from broker.errors import DONE, FAILED, WRONG_USAGE, BrokerError
 from broker.redaction import redact

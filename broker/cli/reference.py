@@ -16,7 +16,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from broker.brokerages.registry import brokerage
 from broker.cli.application import build_app
 from broker.decisions.answers.known_reasons import known_reasons
-from broker.decisions.commands import reason_reference
+from broker.decisions.commands import rules as reason_reference
 from broker.decisions.commands.rules import kind_of
 from broker.errors import EXIT_STATUSES
 from broker.gdpconfig.catalogue import shipped_catalogue

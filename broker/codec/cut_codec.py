@@ -18,8 +18,7 @@ from broker.domain.arrays import Bools, Ints
 from broker.domain.work import Work
 from broker.work.assemble import CycleWork
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import NULL_INTEGER, FileTable, repeated_names
+from broker.work.input_files import NULL_INTEGER, DatasetUse, FileTable, repeated_names
 from broker.work.split_settings import SplitSettings
 
 #: Columns of files that decide how jobs are cut, beside which files have the same name.

@@ -19,12 +19,12 @@ from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.chosen_candidates import (
     CandidateColumns,
     ChosenCandidates,
+    Legend,
     TableCandidates,
     columns_of,
     joined_columns,
 )
 from broker.domain.decisions import Candidate
-from broker.domain.legend import Legend
 
 #: Version 3 has runs of figures and a checksum; before, all was compressed, and in version 1 figures lay byte by byte.
 _VERSION, _COMPRESSED, _BY_BYTES = 3, 2, 1

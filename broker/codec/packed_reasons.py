@@ -18,8 +18,8 @@ import numpy as np
 from broker.codec.compression import decompressed
 from broker.codec.runs import pack_codes, unpack_codes
 from broker.domain.arrays import AnyArray, Ints
+from broker.domain.chosen_candidates import Legend
 from broker.domain.decisions import FunnelStep
-from broker.domain.legend import Legend
 
 
 class Standing(IntEnum):

@@ -14,7 +14,7 @@ import numpy as np
 from broker.codec.compression import decompressed
 from broker.codec.runs import pack_small, unpack_small
 from broker.domain.arrays import Floats, Ints
-from broker.domain.legend import Legend
+from broker.domain.chosen_candidates import Legend
 
 #: Version 2 has figures of one byte and runs of others, and a checksum; version 1 is compressed.
 _VERSION, _COMPRESSED = 2, 1

@@ -13,8 +13,7 @@ import numpy as np
 from broker.codec.column_texts import RowOfEach, RowsOfEach, to_json
 from broker.codec.compression import pack_work
 from broker.codec.work_codec import Body, WorkCorruptError, joined_columns, plain_columns, shifted, table_of, unpacked
-from broker.domain.arrays import Floats, Ints, Texts, taken
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import Floats, Ints, RowsByKind, Texts, taken
 from broker.domain.task_work import (
     AssigningTable,
     OutputTable,

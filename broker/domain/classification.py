@@ -1,6 +1,8 @@
 """Inputs of the classes of queues, users, tasks and shares, and rows that hold them in PanDA's shapes.
 
 Source: PanDA analysis brokerage, classes; PanDA data model, metrics and task_evaluation.
+
+Names of global shares that mean something.
 """
 
 from __future__ import annotations
@@ -132,3 +134,7 @@ class TaskRow:
 def known_or_none(value: float) -> float | None:
     """``value`` as JSON may hold it: None in place of NaN and infinity."""
     return float(value) if math.isfinite(value) else None
+
+
+DEFAULT_SHARE = "default"
+"""The share of tasks that name none, where it is on record."""

@@ -1,12 +1,105 @@
-"""Decisions as data: outcome, funnel, candidates with every weight factor, and a reason for each rejected queue."""
+"""Decisions as data: outcome, funnel, candidates with every weight factor, and a reason for each rejected queue.
+
+Reasons: what a code means, who can act, and what to do, stated by the rule or step that gives it.
+
+Requested figures of tasks: columns of ``jedi_tasks`` that a user may lower to fit more queues.
+
+How long work waits that found no queue or nucleus, until it is brokered again.
+
+Decisions with their origin and outcome, as stored and read back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
 
-from broker.domain.reason import Reason
+
+@dataclass(frozen=True)
+class Request:
+    """A figure that tasks ask for.
+
+    Attributes:
+        name: of the column of ``jedi_tasks``.
+        columns: of the table of work that hold it.
+        unit: of it, or the name of the column that holds its unit.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    unit: str
+
+
+RAMCOUNT = Request("ramcount", ("ramcount", "task_ramcount"), "ramunit")
+WALLTIME = Request("walltime", ("walltime",), "walltimeunit")
+CPUTIME = Request("cputime", ("cputime",), "cputimeunit")
+WORKDISKCOUNT = Request("workdiskcount", ("workdiskcount",), "workdiskunit")
+OUTDISKCOUNT = Request("outdiskcount", ("outdiskcount",), "outdiskunit")
+IOINTENSITY = Request("iointensity", ("iointensity",), "kB/s")
+
+#: In the order in which they are tried.
+REQUESTS = (RAMCOUNT, WALLTIME, CPUTIME, WORKDISKCOUNT, OUTDISKCOUNT, IOINTENSITY)
+
+
+Who = Literal["you", "wait", "ask"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """Why a candidate is rejected, or why a chunk or task waits, stated by the rule or step that gives the code.
+
+    Texts are plain English in Markdown, for a user of the grid. ``title``, ``violation`` and ``no_candidate`` end
+    without a full stop, since they become parts of sentences.
+
+    Attributes:
+        code: what is stored with decisions: PanDA's criteria token without the sign where one exists. A part in
+            capitals at the end, as in ``unknown_RULE``, stands for any name.
+        title: of a rule, what holds of the candidates that it keeps; of a step, what happened, in one line.
+        violation: what is wrong, in one line; empty where ``title`` says so already.
+        no_candidate: completes "No queue ...", for work of which every candidate has this reason; empty for a reason
+            that is not about candidates.
+        who: can act: the user who submitted the work (``you``), nobody, since it passes by itself (``wait``), or
+            whoever runs the sites and the broker (``ask``).
+        cure: what they can do, in full sentences.
+        requests: figures of the task that the rule compares, and that a user may lower.
+        limit: field of the queue that the rule compares with them (``queue.maxrss``); empty without one.
+    """
+
+    code: str
+    title: str
+    violation: str = ""
+    no_candidate: str = ""
+    who: Who
+    cure: str
+    requests: tuple[Request, ...] = ()
+    limit: str = ""
+
+    @property
+    def wrong(self) -> str:
+        """The violation, or the title without one, in one line with a capital letter and no full stop."""
+        text = self.violation or self.title
+        return text[:1].upper() + text[1:]
+
+    @property
+    def stem(self) -> str:
+        """Prefix of the codes of a family, such as ``unknown_`` of ``unknown_RULE``; empty for a single code."""
+        stem, _, last = self.code.rpartition("_")
+        return f"{stem}_" if last.isupper() else ""
+
+
+def undeclared(code: str, title: str) -> Reason:
+    """The reason of a rule of a package that declares only ``code`` and ``title``."""
+    return Reason(
+        code=code,
+        title=title,
+        violation=f'This does not hold: "{title}"',
+        no_candidate=f"passes {code}",
+        who="ask",
+        cure="Ask the operators: the rule comes from a package of theirs, which does not say more.",
+    )
+
 
 Outcome = Literal["brokered", "pending", "throttled", "skipped"]
 Operator = Literal["<", "<=", ">", ">=", "==", "!=", "in", "not in", "matches"]
@@ -104,3 +197,114 @@ class Decision:
     def pending(self, reason: str) -> Decision:
         """Return the decision as pending: nothing is assigned and the work waits for ``reason``."""
         return replace(self, outcome="pending", reason=reason)
+
+
+Redecide = Literal["timers", "each_cycle"]
+"""When work that waits is decided again: after the times of the specification, or in each cycle."""
+
+WAITING = ("pending", "throttled")
+"""Outcomes of decisions after which the work waits."""
+
+RETRY_AFTER = timedelta(minutes=30)
+"""A task for which no nucleus was found. Source: ATLAS Production Task Brokerage."""
+
+PENDING_MINUTES = 60
+"""A task of which no queue is left waits for this long. Source: ATLAS Production Job Brokerage."""
+
+PENDING_MINUTES_OF_USERS = 20
+"""The same for a task of a user. Source: ATLAS Analysis Job Brokerage."""
+
+
+def redecided(outcome: str, pending_until: datetime | None) -> Redecide | None:
+    """When work is decided again after a decision; None where it does not wait."""
+    if outcome not in WAITING:
+        return None
+    return "each_cycle" if pending_until is None else "timers"
+
+
+def first_redecided(decisions: Iterable[tuple[str, datetime | None]]) -> Redecide | None:
+    """When the first of several decisions, given by outcome and end of waiting, is decided again; None: never."""
+    found = {redecided(*one) for one in decisions}
+    return "each_cycle" if "each_cycle" in found else "timers" if "timers" in found else None
+
+
+def pending_minutes(*, for_users: bool) -> int:
+    """How long a task waits of which no queue is left."""
+    return PENDING_MINUTES_OF_USERS if for_users else PENDING_MINUTES
+
+
+class TaskSelection(Protocol):
+    """Chooses the tasks for which other tuning values are tried: a canary."""
+
+    def chooses(self, jeditaskid: int) -> bool:
+        """Whether the values are tried on this task."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Fields that all decisions of a cycle share.
+
+    Attributes:
+        agent_run: the run that decided.
+        decided_at: the instant for which it decided (aware).
+        snapshot: id of the snapshot.
+        tuning: version of the gdpconfig values.
+        seed: of everything random.
+        engine: version of the broker.
+        canary: values tried on some of the tasks; of decisions that are read back, ``tuning`` says it.
+        canary_tuning: version of the gdpconfig values for these tasks.
+        only_recorded: whether nothing but the decisions was written, as alongside JEDI.
+    """
+
+    agent_run: int | None
+    decided_at: datetime
+    snapshot: str | None
+    tuning: int
+    seed: int
+    engine: str
+    canary: TaskSelection | None = None
+    canary_tuning: int = 0
+    only_recorded: bool = False
+
+    def tuning_for(self, jeditaskid: int) -> int:
+        """Version of the gdpconfig values by which a task was brokered."""
+        chosen = self.canary is not None and self.canary.chooses(jeditaskid)
+        return self.canary_tuning if chosen else self.tuning
+
+
+@dataclass(frozen=True)
+class DecisionRecord:
+    """A decision with the jobs that were written of it.
+
+    Attributes:
+        decision: the decision.
+        assigned: jobs by unified queue that were written (or, alongside PanDA, would have been made).
+        pending_until: when the task is brokered again, if it has to wait.
+        work: the decided chunk in the form in which it can be decided again.
+    """
+
+    decision: Decision
+    assigned: Mapping[str, int] = field(default_factory=dict)
+    pending_until: datetime | None = None
+    work: bytes | None = None
+
+
+@dataclass(frozen=True)
+class StoredDecision:
+    """A decision as it was read back.
+
+    Attributes:
+        id: number of its row.
+        origin: of the cycle.
+        record: the decision, and what became of it.
+        seen_again: how many later cycles of the day came to the same, and have no row of their own.
+        last_seen_at: the instant of the last of them; None if there was none.
+        last_agent_run: its run.
+    """
+
+    id: int
+    origin: Origin
+    record: DecisionRecord
+    seen_again: int = 0
+    last_seen_at: datetime | None = None
+    last_agent_run: int | None = None

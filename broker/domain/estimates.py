@@ -3,15 +3,21 @@
 The rules compare these figures with the limits of queues, and jobs are cut with the same ones. Everything is element by
 element on arrays that broadcast against each other; NULL is NaN. MB and GB are binary (2**20 and 2**30 bytes).
 Source: ATLAS Production Job Brokerage: memory, disk usage and walltime of a job.
+
+The CPU architecture level that a task would rather run on.
+
+Source: PanDA production brokerage, architecture preference (JSON format of the task's architecture, key ``cpu_pref``).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Texts, distinct
+from broker.json_depth import is_too_deep
 
 MB = 1024.0 * 1024.0
 MEMORY_COMPENSATION = 0.9
@@ -167,3 +173,22 @@ def _looked_up(names: Texts, value_of: Callable[[str | None], float]) -> Floats:
     known, codes = distinct(names)
     table = np.array([value_of(name) for name in known], dtype=np.float64)
     return np.asarray(table[codes].reshape(names.shape))
+
+
+#: An architecture string longer than this is no architecture string.
+MAX_CHARACTERS = 20_000
+
+
+def preferred_cpu_level(architecture: str | None) -> str | None:
+    """The preferred level, as ``x86-64-v3``; None for a task without one, or whose architecture is no JSON object."""
+    if architecture is None or not architecture.lstrip().startswith("{") or len(architecture) > MAX_CHARACTERS:
+        return None
+    if is_too_deep(architecture):
+        return None
+    try:
+        document = json.loads(architecture)
+    except (ValueError, RecursionError):
+        return None  # the software and hardware rule reports what is wrong with it
+    preference = document.get("cpu_pref") if isinstance(document, dict) else None
+    level = preference.get("preferred_architecture_level") if isinstance(preference, dict) else None
+    return level if isinstance(level, str) and level else None

@@ -4,6 +4,8 @@ Facts are gathered once from the snapshot for a block of chunks, so that a rule 
 for chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone; an axis along which nothing
 differs may have length 1. NaN is "not known". A fact of pairs is made when the first rule reads it, so that those that
 no rule of a chain reads cost nothing.
+
+Which chunks were given their queues beforehand: some rules do not question such a choice.
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
-from broker.domain.rows_by_kind import RowsByKind, rows_of_all
-from broker.domain.software import SoftwareOffers
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, Texts, rows_of_all
+from broker.domain.queues import SoftwareOffers
 
 #: How a fact is made when it is read: by a call, as the rows of kinds, or by a call that gives these.
 Later = Callable[[], AnyArray | RowsByKind] | RowsByKind
@@ -260,3 +261,13 @@ def block_of(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:
     """The cells of one fact at these positions; axes of length 1 stay."""
     rows = value if value.shape[0] == 1 else value[tasks]
     return rows if rows.shape[1] == 1 else rows[:, candidates]
+
+
+def not_preassigned(facts: JobFacts) -> Bools:
+    """(T, 1): neither a single queue nor a list of queues was given."""
+    return np.asarray(~(facts.one_preassigned | facts.listed))
+
+
+def not_single(facts: JobFacts) -> Bools:
+    """(T, 1): not exactly one queue was given; a list is questioned."""
+    return np.asarray(~facts.one_preassigned)

@@ -1,4 +1,9 @@
-"""Storages, nuclei, links and job counts: grid tables that rules read beside queues."""
+"""Storages, nuclei, links and job counts: grid tables that rules read beside queues.
+
+Where the output and log datasets of tasks would be stored, nucleus by nucleus.
+
+Which places of the grid belong to which queue, and which of them are eligible for which SubmitPool.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, frozen
+from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, frozen
+from broker.domain.work import PlacementConstraints
 
 #: Order of the last axis of :class:`JobCounts`.
 COUNTED_STATUSES = ("defined", "assigned", "activated", "starting", "running", "transferring")
@@ -125,3 +131,76 @@ class JobCounts:
     resource_work_queues: frozenset[int]
     starting_cores: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (U, K), as running_cores
     rows: Iterable[Mapping[str, Any]] = ()  # what was counted, with the position of the queue under ``unified``
+
+
+@dataclass(frozen=True)
+class OutputEndpoints:
+    """The endpoint for each output or log dataset at each nucleus.
+
+    ``token`` (O,) points from the datasets of an :class:`~broker.domain.task_work.OutputTable` into the rows of the
+    tables, -1 for a distributed dataset, which has no place of its own. Tables (K, N) hold positions in the storage
+    table, -1 for none: ``own`` at the nucleus itself, ``secondary`` at its secondary nucleus, ``written`` like ``own``
+    but for a satellite without one, which takes its default output endpoint.
+    """
+
+    token: Ints
+    own: Ints
+    secondary: Ints
+    written: Ints
+    has_secondary: Bools  # (N,)
+
+
+@dataclass(frozen=True)
+class PoolTable:
+    """Places (length N): a Site/CE/queue each, by rising number; and pools (length P).
+
+    ``unified`` points into UnifiedTable. ``members`` has the numbers of the eligible places of a pool, with commas.
+    """
+
+    number: Ints
+    site: Texts
+    unified: Ints
+    pool: Texts
+    members: Texts
+
+    def admitted(self, asked: PlacementConstraints, own_sites: Texts) -> tuple[Bools, Bools]:
+        """For each unified queue whether it has a place at the sites asked for, and one of the pool there.
+
+        ``own_sites`` (U,): the site of each queue, which counts where nothing is known of its places.
+        """
+        right = _admitted_sites(asked, *self._sites)
+        at_site = _admitted_sites(asked, *distinct(own_sites))
+        at_site[self.unified] = False
+        at_site[self.unified[right]] = True
+        if asked.pool is None:
+            return at_site, at_site
+        in_pool = np.zeros(len(own_sites), dtype=np.bool_)
+        members = self.tie_break_order(asked.pool)
+        in_pool[self.unified[members[right[members]]]] = True
+        return at_site, in_pool
+
+    @cached_property
+    def _sites(self) -> tuple[list[str | None], Ints]:
+        return distinct(self.site)
+
+    @cached_property
+    def _members_of(self) -> dict[str | None, str | None]:
+        return dict(zip(self.pool.tolist(), self.members.tolist(), strict=True))
+
+    def tie_break_order(self, pool: str) -> Ints:
+        """Positions of the places that are eligible for a pool."""
+        members = self._members_of.get(pool)
+        return np.flatnonzero(np.isin(self.number, np.array(members.split(",") if members else [], dtype=np.int64)))
+
+
+def _admitted_sites(asked: PlacementConstraints, sites: list[str | None], code: Ints) -> Bools:
+    return np.array([asked.admits(site) for site in sites], dtype=np.bool_)[code]
+
+
+def _nothing() -> PoolTable:
+    text, whole = np.empty(0, dtype=np.object_), np.empty(0, dtype=np.int64)
+    return PoolTable(whole, text, whole, text, text)
+
+
+NO_POOLS = _nothing()
+"""Nothing is known of places, and there is no pool."""

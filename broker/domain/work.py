@@ -3,18 +3,202 @@
 A chunk is the set of ready files of one master dataset that need the same memory (``ramcount``). One row of
 :class:`WorkTable` is one chunk with the columns of its task. Names follow ``jedi_tasks`` where the value is the
 column's. Source: ATLAS Production Job Brokerage; PanDA data model, tasks and datasets.
+
+Required Site, CE and queue of the jobs of a chunk: a SubmitPool, sites, and banned sites.
+
+Source: DIRAC RFC 7, Job Requirements.
+
+Which parts of the files of an input a partial replica holds, where replicas hold different files.
+
+From which queues jobs of a chunk's dataset were taken for another brokerage, and when.
+
+Ways in which a task may be run, and which numbers of cores a chunk accepts.
+
+Source: Scalable Systems Software Job Object Specification 3.0.3, preferences and fuzzy requirements.
+
+Chunks that should not wait: high priority and scouts.
 """
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from broker.domain.alternatives import AcceptedCores
+import numpy as np
+
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, LATER, Bools, Floats, Ints, Objects, Texts
-from broker.domain.held_parts import HeldParts
-from broker.domain.placement_constraints import PlacementConstraints
-from broker.domain.rebrokered_from import RebrokeredFrom
+from broker.domain.estimates import MEMORY_COMPENSATION
+
+
+@dataclass(frozen=True)
+class AcceptedCores:
+    """The numbers of cores of a slot that a job accepts; the bounds are included.
+
+    Attributes:
+        low: the fewest.
+        high: the most; None without a bound.
+        without: numbers between them that are not accepted.
+    """
+
+    low: float
+    high: float | None = None
+    without: tuple[float, ...] = ()
+
+    def accepts(self, cores: float) -> bool:
+        """Whether a number of cores is accepted; 0 and NaN are one core."""
+        count = cores if cores > 0 else 1.0
+        return self.low <= count and (self.high is None or count <= self.high) and count not in self.without
+
+    def __str__(self) -> str:
+        """The range as text, such as ``8``, ``8-16``, ``8-`` or ``8-!12``."""
+        high = "" if self.high is None else f"{self.high:g}"
+        span = high if self.high == self.low else f"{self.low:g}-{high}"
+        return span + "".join(f"!{one:g}" for one in self.without)
+
+    def stored(self) -> str:
+        """The alternative as JSON, as stored with a decision."""
+        return str(self)
+
+    @classmethod
+    def of_stored(cls, value: Any) -> AcceptedCores:
+        """Read the JSON of :meth:`stored`.
+
+        Raises:
+            ValueError: it is nothing of the kind.
+            AttributeError: it is nothing of the kind.
+        """
+        span, *without = value.split("!")
+        low, dash, high = span.partition("-")
+        top = float(low) if not dash else float(high) if high else None
+        return cls(float(low), top, tuple(float(one) for one in without))
+
+
+@dataclass(frozen=True)
+class WayToRun:
+    """One alternative; ``None`` where the task asks nothing. Bounds are inclusive."""
+
+    min_cores: int | None = None
+    max_cores: int | None = None
+    without_cores: tuple[float, ...] = ()
+    memory_mb: int | None = None
+    disk_mb: int | None = None
+    wall_s: int | None = None
+
+    @property
+    def ramcount_mb(self) -> int | None:
+        """The memory in MB that a task must ask for: its jobs get a little less than that."""
+        return None if self.memory_mb is None else math.ceil(self.memory_mb / MEMORY_COMPENSATION)
+
+    @property
+    def accepted_cores(self) -> AcceptedCores | None:
+        """The numbers of cores of a slot that are accepted; None for any."""
+        if self.min_cores is None:
+            return None
+        return AcceptedCores(self.min_cores, self.max_cores, self.without_cores)
+
+
+@dataclass(frozen=True)
+class RebrokeredFrom:
+    """Queues with the time (s since 1970) of the last rebrokerage from them, by name."""
+
+    at_s: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, queues: Mapping[str, float]) -> RebrokeredFrom | None:
+        """The queues of a mapping to times; None for none."""
+        return cls(tuple(sorted(queues.items()))) if queues else None
+
+    def since(self, instant_s: float) -> list[str]:
+        """The queues from which jobs were taken after an instant."""
+        return [queue for queue, at_s in self.at_s if at_s > instant_s]
+
+    def last_s(self, queue: str) -> float | None:
+        """When jobs were last taken from a queue; None if never."""
+        return dict(self.at_s).get(queue)
+
+    def stored(self) -> dict[str, float]:
+        """The queues as JSON, as stored with a decision."""
+        return dict(self.at_s)
+
+    @classmethod
+    def of_stored(cls, value: Any) -> RebrokeredFrom | None:
+        """Read the JSON of :meth:`stored`, or lines of time and name in work of older engines.
+
+        Raises:
+            ValueError: it is nothing of the kind.
+        """
+        if not isinstance(value, str):
+            return cls.of({str(queue): float(at_s) for queue, at_s in value.items()})
+        lines = (line.split(" ", 1) for line in value.split("\n") if line)
+        return cls.of({queue: float(at_s) for at_s, queue in lines})
+
+
+@dataclass(frozen=True)
+class HeldParts:
+    """The parts that a replica holds: each has the files that the same replicas of the input hold.
+
+    So the parts of an input have no file in common, and what several replicas hold together is the sum over the parts
+    that any of them holds.
+
+    Attributes:
+        parts: for each its number in the input, its files and its bytes.
+    """
+
+    parts: tuple[tuple[int, float, float], ...]
+
+    def stored(self) -> list[list[float]]:
+        """The parts as JSON, as stored with a decision."""
+        return [list(part) for part in self.parts]
+
+    @classmethod
+    def of_stored(cls, value: Any) -> HeldParts:
+        """Read the JSON of :meth:`stored`.
+
+        Raises:
+            ValueError: it is nothing of the kind.
+        """
+        return cls(tuple((int(part), float(files), float(size)) for part, files, size in value))
+
+
+@dataclass(frozen=True)
+class PlacementConstraints:
+    """Where jobs may run.
+
+    Attributes:
+        pool: identifier of the SubmitPool; None without.
+        sites: of which one is required; none: any.
+        banned: sites at which they must not run.
+    """
+
+    pool: str | None = None
+    sites: tuple[str, ...] = ()
+    banned: tuple[str, ...] = ()
+
+    def admits(self, site: str | None) -> bool:
+        """Whether jobs may run at this site."""
+        return (not self.sites or site in self.sites) and site not in self.banned
+
+    def stored(self) -> list[Any]:
+        """The constraints as JSON, as stored with a decision."""
+        return [self.pool, list(self.sites), list(self.banned)]
+
+    @classmethod
+    def of_stored(cls, value: Any) -> PlacementConstraints:
+        """Read the JSON of :meth:`stored`, or its text in work of older engines.
+
+        Raises:
+            ValueError: it is nothing of the kind.
+            TypeError: it is nothing of the kind.
+        """
+        pool, sites, banned = json.loads(value) if isinstance(value, str) else value
+        return cls(pool, tuple(sites), tuple(banned))
+
+
+UNCONSTRAINED = PlacementConstraints()
 
 
 @dataclass(frozen=True)
@@ -186,3 +370,17 @@ class DroppedRow:
     identifier: str
     code: str
     detail: str
+
+
+SELECTIVE_PRIORITY = 800
+BOOSTED_PRIORITY = 900
+
+
+def is_selective(tasks: WorkTable) -> Bools:
+    """(T, 1): priority of 800 and more, or scouts: they do not go where jobs may be stuck or evicted."""
+    return np.asarray(tasks.scout | (tasks.currentpriority >= SELECTIVE_PRIORITY))
+
+
+def is_boosted(tasks: WorkTable) -> Bools:
+    """(T, 1): priority of 900 and more, or scouts."""
+    return np.asarray(tasks.scout | (tasks.currentpriority >= BOOSTED_PRIORITY))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from broker.domain.cpu_preference import MAX_CHARACTERS
+from broker.domain.estimates import MAX_CHARACTERS
 from broker.json_depth import is_too_deep
 from broker.matching.cpu_language import alternatives, read_cpus, split_outside
 from broker.matching.gpu_language import read_gpu

@@ -6,7 +6,7 @@ silent, PanDA software and hardware matching.
 
 from __future__ import annotations
 
-from broker.domain.software import ContainerSources, QueueSoftware, tag_key
+from broker.domain.queues import ContainerSources, QueueSoftware, tag_key
 from broker.matching.need import Need, Release
 from broker.matching.outcomes import Outcome
 from broker.matching.patterns import PatternUnsupportedError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from broker.domain.decisions import Operator, Value
-from broker.domain.software import Hardware, HardwareEntry, QueueOffer
+from broker.domain.queues import Hardware, HardwareEntry, QueueOffer
 from broker.matching.need import Need
 from broker.matching.outcomes import TITLES, Outcome
 from broker.matching.patterns import why_unsupported

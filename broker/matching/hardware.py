@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker.domain.software import EXCLUSIVE, GpuSummary, Hardware, HardwareEntry
+from broker.domain.queues import EXCLUSIVE, GpuSummary, Hardware, HardwareEntry
 from broker.matching.outcomes import Outcome
 from broker.matching.patterns import PatternUnsupportedError, compiled
 from broker.matching.requirement import WILDCARD, CpuAlternative, GpuRequest, Requirement

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from broker.domain.arrays import Ints
-from broker.domain.software import ANY, AUTO, ContainerSources, Hardware, QueueOffer
+from broker.domain.queues import ANY, AUTO, ContainerSources, Hardware, QueueOffer
 from broker.matching.availability import match_software
 from broker.matching.hardware import match_hardware
 from broker.matching.need import Need

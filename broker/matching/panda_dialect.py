@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import Ints
-from broker.domain.software import ANY, AUTO, ContainerSources, HardwareEntry, QueueOffer, QueueSoftware, tag_key
+from broker.domain.queues import ANY, AUTO, ContainerSources, HardwareEntry, QueueOffer, QueueSoftware, tag_key
 from broker.matching.architecture import read
 from broker.matching.availability import takes_containers
 from broker.matching.hardware import match_gpu

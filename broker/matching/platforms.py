@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from broker.domain.software import QueueSoftware
+from broker.domain.queues import QueueSoftware
 from broker.matching.cpu_language import split_outside, unwrapped
 from broker.matching.patterns import PatternUnsupportedError, compiled
 

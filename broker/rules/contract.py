@@ -5,10 +5,13 @@ of both, and the tuning. It answers with an array that broadcasts to (T, Q). It 
 that it did not declare. See ``docs/how-to/add-a-rule.md``.
 A rule is generic in the pairs that it judges, so that a type checker refuses a rule of analysis, which reads facts that
 only the analysis brokerage gathers, in the list of production; the chain refuses it when the process starts.
+
+Cells of arrays as plain values, for observations: NaN becomes ``None``.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -18,22 +21,62 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Persistence, UnknownPolicy
-from broker.domain.reason import Reason as Reason
-from broker.domain.reason import undeclared
-from broker.domain.rows_by_kind import RowsByKind
-from broker.rules.compiled_step import CompiledStep as CompiledStep
-from broker.rules.load import Load as Load
-from broker.rules.load import LoadDetails as LoadDetails
-from broker.rules.pairs import AnalysisPairs as AnalysisPairs
-from broker.rules.pairs import AnyPairs as AnyPairs
-from broker.rules.pairs import JobPairs as JobPairs
-from broker.rules.pairs import Pairs as Pairs
-from broker.rules.pairs import PairsT_contra as PairsT_contra
-from broker.rules.pairs import TaskPairs as TaskPairs
-from broker.rules.pairs import TuningView as TuningView
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, Texts
+from broker.domain.decisions import Observation, Operator, Persistence, Reason, UnknownPolicy, Value, undeclared
+from broker.rules.pairs import (
+    AnalysisPairs,
+    AnyPairs,
+    CompiledStep,
+    JobPairs,
+    Load,
+    LoadDetails,
+    Pairs,
+    PairsT_contra,
+    TaskPairs,
+    TuningView,
+)
 from broker.snapshot.snapshot import Snapshot
+
+#: What a rule needs, whether declared here or in the kernel below.
+__all__ = [
+    "AnalysisPairs",
+    "AnyArray",
+    "AnyPairs",
+    "Bools",
+    "CompiledStep",
+    "Configurable",
+    "ConfigurableT",
+    "Filter",
+    "Floats",
+    "GroupCut",
+    "GroupFilter",
+    "Ints",
+    "JobPairs",
+    "Load",
+    "LoadCut",
+    "LoadDetails",
+    "LoadWeight",
+    "NucleusLoadWeight",
+    "Observation",
+    "Operator",
+    "Options",
+    "Pairs",
+    "PairsT_contra",
+    "Persistence",
+    "Reason",
+    "Rule",
+    "Step",
+    "TaskPairs",
+    "Texts",
+    "TuningView",
+    "UnknownPolicy",
+    "Value",
+    "Weight",
+    "flag",
+    "limit_number",
+    "number",
+    "text",
+]
 
 
 class Options(BaseModel):
@@ -293,3 +336,26 @@ class NucleusLoadWeight(Rule):
     @abstractmethod
     def factor(self, remaining_work_hs06s: Floats) -> Floats:
         """Same shape: the factor, from the work of the task's share at its priority and above, in HS06 s."""
+
+
+def number(cell: AnyArray) -> float | None:
+    """The only element as a number, ``None`` for NaN; whole numbers and infinities are left as they are."""
+    value = float(cell.item())
+    return None if math.isnan(value) else value
+
+
+def limit_number(cell: AnyArray) -> float | None:
+    """The only element as a limit: ``None`` for NaN and for an infinite one, which both mean that there is no limit."""
+    value = float(cell.item())
+    return value if math.isfinite(value) else None
+
+
+def text(cell: AnyArray) -> str | None:
+    """The only element as a text, ``None`` for NULL."""
+    value = cell.item()
+    return None if value is None else str(value)
+
+
+def flag(cell: AnyArray) -> bool:
+    """The only element as a truth value."""
+    return bool(cell.item())

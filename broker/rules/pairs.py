@@ -1,23 +1,27 @@
 """The argument of a rule: chunks and candidates as columns, the facts of both, and the tuning.
 
 Rules import it from :mod:`broker.rules.contract`.
+
+The jobs at the candidates as a cycle goes on, as rules that move with them see it.
+
+The step of the compiled loop that equals a moving rule, and the constants and keys that it takes from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Floats, Ints
+from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.facts import JobFacts
 from broker.domain.grid import NucleusTable
 from broker.domain.queues import QueueTable
-from broker.domain.task_facts import TaskFacts
-from broker.domain.task_work import AssigningTable
+from broker.domain.task_work import AssigningTable, TaskFacts
 from broker.domain.work import WorkTable
 
 
@@ -113,3 +117,66 @@ class TaskPairs(Pairs[AssigningTable, NucleusTable, TaskFacts]):
 
 AnyPairs = Pairs[Any, Any, Any]
 PairsT_contra = TypeVar("PairsT_contra", bound=AnyPairs, contravariant=True)
+
+
+@dataclass(frozen=True)
+class LoadDetails:
+    """Figures of candidates that only some options of rules read; shapes as in :class:`Load`.
+
+    ``typed_*`` are jobs of the resource types that the task has at the queue, ``typed_known`` whether any was counted.
+    """
+
+    real_running: Floats  # running jobs of the tag, with nothing that stands in for them
+    all_running: Floats  # of all shares
+    is_ucore: Bools
+    one_nucleus_queue: Bools  # the chunk asks for the nucleus alone
+    typed_running: Floats
+    typed_queued: Floats  # defined, activated and starting
+    typed_assigned: Floats
+    typed_known: Bools
+
+
+@dataclass(frozen=True)
+class Load:
+    """Jobs at the candidates as the cycle goes on: ``defined`` includes those that this cycle has placed.
+
+    Arrays are (Q,) when chunks are taken one by one, (T, Q) when each meets the same grid; the columns of the chunk are
+    scalars in the first case and (T, 1) in the second.
+    """
+
+    running: Floats  # the largest reading of "running", see JobFacts.running_equivalent
+    defined: Floats
+    assigned: Floats
+    activated: Floats
+    starting: Floats
+    all_local: Bools
+    queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
+    min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
+    urgent: Bools
+    bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
+    details: LoadDetails | None = None
+    preferred: Bools | None = None  # candidates that go before the others, whatever they weigh
+
+    @cached_property
+    def bootstrap(self) -> Bools:
+        """Shape of ``running``: no jobs of the share at all, so that the candidate gets some to start with."""
+        jobs = self.running + self.activated + self.assigned + self.starting + self.defined
+        return np.asarray((jobs == 0) & self.bootstrap_allowed)
+
+
+@dataclass(frozen=True)
+class CompiledStep:
+    """A step of the compiled loop with the arguments that the rule gives it.
+
+    The loop has no constants of the rule itself: compiled code would go on with old ones. A chain is refused when the
+    process starts if a rule of it reads a gdpconfig key that its step is not given.
+
+    Attributes:
+        name: of the step, see ``broker.engine.compiled.loop_steps``.
+        constants: arguments of the step that the rule has as numbers.
+        keys: gdpconfig keys of which the step is given the values, by the name of the argument; all keys of the rule.
+    """
+
+    name: str
+    constants: Mapping[str, float] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)

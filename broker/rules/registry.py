@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint
 from typing import TypeVar
 
-from broker.installed import entry_points
+from broker.resources import entry_points
 from broker.rules.contract import (
     Filter,
     GroupFilter,

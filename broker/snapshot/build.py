@@ -14,15 +14,12 @@ from broker.domain.arrays import Bools, Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
 from broker.domain.work import DroppedRow
 from broker.snapshot import build_queues as queues
-from broker.snapshot.build_cache import KeptBuilds
 from broker.snapshot.build_nuclei import nuclei_of, outputs_of, storage_sharing
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
+from broker.snapshot.draft import Draft, KeptBuilds
+from broker.snapshot.raw import RawSource, SourceState
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source import SourceError
-from broker.snapshot.source_list import NAMES
-from broker.snapshot.source_points import outside_source
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.source_list import NAMES, outside_source
 from broker.snapshot.sources.features import FEATURES
 from broker.snapshot.sources.gpus import GPUS
 from broker.snapshot.sources.jobs import JOBS

@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.domain.classification import GRID, QueueAbout
 from broker.domain.work import DroppedRow
-from broker.snapshot.readings import (
+from broker.snapshot.raw import (
     MAX_METRIC_CHARACTERS,
     BadValueError,
     json_object,

@@ -10,20 +10,9 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints, Texts, floats, texts
-from broker.domain.queues import QueueTable, UnifiedTable
-from broker.domain.software import ContainerSources, GpuSummary, QueueSoftware
+from broker.domain.queues import ContainerSources, GpuSummary, QueueSoftware, QueueTable, UnifiedTable
 from broker.snapshot.queue_rows import QueueRecord
-
-
-@dataclass(frozen=True)
-class ResourceType:
-    """A resource type: cores and MB per core of the jobs that belong to it; NaN is an open bound."""
-
-    name: str
-    mincore: float
-    maxcore: float
-    minrampercore_mb: float
-    maxrampercore_mb: float
+from broker.snapshot.snapshot import ResourceType
 
 
 @dataclass(frozen=True)

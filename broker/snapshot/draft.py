@@ -1,15 +1,151 @@
-"""A snapshot under construction: values built from sources on first access, and the dropped rows."""
+"""A snapshot under construction: values built from sources on first access, and the dropped rows.
+
+Cache of values built from snapshot sources, valid until one of their inputs changes.
+
+While a value is made, :class:`~broker.snapshot.draft.Draft` notes the sources that it reads, by digest, and how far it
+looks at the clock. The next draft takes the value over where all of that is as it was, so that a snapshot costs what
+has changed since the one before. Taken over or made again, a snapshot is the same.
+
+A value made at 100 s of the source ``schedconfig_json`` with digest ``a1`` changes at 40 s and at 160 s. It is reused
+while the digest is the same and until 160 s, less a margin:
+
+>>> cache, making = KeptBuilds(), Making(0)
+>>> making.reads("schedconfig_json", "a1")
+>>> making.changes_at(100.0, [40.0, 160.0])
+>>> cache.keep(making.made("queues", ["Q0", "Q1"]))
+>>> [cache.find("queues", {"schedconfig_json": digest}.get, now) is not None
+...  for digest, now in (("a1", 120.0), ("a1", 170.0), ("b2", 120.0))]
+[True, False, False]
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
+from typing import Any, Generic, cast
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.build_cache import KeptBuild, KeptBuilds, Making
 from broker.snapshot.raw import RawSource
-from broker.snapshot.source import Built, GridSource
+from broker.snapshot.source import AnySource, Built
+
+
+class GridSource(AnySource, ABC, Generic[Built]):
+    """A source that tables of the snapshot itself are made from; ``broker.snapshot.build`` puts them together."""
+
+    @abstractmethod
+    def build(self, raw: RawSource, draft: Draft) -> Built:
+        """Build the value from the rows of the source; pure, called once a snapshot.
+
+        Args:
+            raw: the rows.
+            draft: the snapshot in the making: what other sources say, and where a row that cannot be used is noted.
+        """
+
+
+#: Nearer to an instant at which a value changes than this (s), it is made again: a sum and a difference of floats may
+#: round to different sides of it.
+MARGIN_S = 1e-3
+
+DigestOf = Callable[[str], str | None]
+"""The digest of the content of a source, by its name; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class KeptBuild:
+    """A value with all that it was made from.
+
+    Attributes:
+        key: what was made.
+        value: that.
+        digests: of the sources that were read, by name; None for one whose content has no digest.
+        first_s: the first instant at which the same would be made, s since 1970 UTC.
+        until_s: the last one.
+        log: the rows that were dropped and the values that were made for it, in order.
+    """
+
+    key: Hashable
+    value: Any = field(repr=False)
+    digests: Mapping[str, str | None]
+    first_s: float
+    until_s: float
+    log: tuple[DroppedRow | KeptBuild, ...] = field(repr=False)
+
+    def holds(self, digest_of: DigestOf, now_s: float) -> bool:
+        """Whether sources with these digests at this instant would give the same value."""
+        same = all(digest is not None and digest_of(name) == digest for name, digest in self.digests.items())
+        return same and self.first_s <= now_s <= self.until_s
+
+
+class KeptBuilds:
+    """The last value of each kind. Drafts in several threads may use it at once: an entry is replaced as a whole."""
+
+    def __init__(self) -> None:
+        """Start with an empty cache."""
+        self._last: dict[Hashable, KeptBuild] = {}
+
+    def find(self, key: Hashable, digest_of: DigestOf, now_s: float) -> KeptBuild | None:
+        """The value cached under the key, if it would be built the same now; else None."""
+        found = self._last.get(key)
+        return found if found is not None and found.holds(digest_of, now_s) else None
+
+    def keep(self, build: KeptBuild) -> None:
+        """Replace the entry of the same key."""
+        self._last[build.key] = build
+
+
+class Making:
+    """A value under construction, with its dependencies so far.
+
+    Args:
+        mark: dropped rows of the draft when it began.
+    """
+
+    def __init__(self, mark: int) -> None:
+        self.digests: dict[str, str | None] = {}
+        self.first_s, self.until_s = -math.inf, math.inf
+        self._mark = mark
+        self._log: list[DroppedRow | KeptBuild] = []
+
+    def reads(self, name: str, digest: str | None) -> None:
+        """Record a dependency on a source, by the digest of its content."""
+        self.digests[name] = digest
+
+    def looks_at(self, now_s: float) -> None:
+        """Record a dependency on the exact instant."""
+        self.first_s = self.until_s = now_s
+
+    def changes_at(self, now_s: float, instants_s: Iterable[float]) -> None:
+        """Record a dependency on which of these instants have passed."""
+        for instant_s in instants_s:
+            if instant_s - MARGIN_S > now_s:
+                self.until_s = min(self.until_s, instant_s - MARGIN_S)
+            elif instant_s + MARGIN_S < now_s:
+                self.first_s = max(self.first_s, instant_s + MARGIN_S)
+            else:
+                self.first_s, self.until_s = max(self.first_s, now_s), min(self.until_s, now_s)
+
+    def uses(self, build: KeptBuild) -> None:
+        """Record a dependency on another cached value."""
+        self.digests.update(build.digests)
+        self.first_s, self.until_s = max(self.first_s, build.first_s), min(self.until_s, build.until_s)
+
+    def log_rows(self, rows: Sequence[DroppedRow]) -> None:
+        """Log the rows of the draft that were dropped for it since the last time."""
+        self._log += rows[self._mark :]
+        self._mark = len(rows)
+
+    def log_build(self, build: KeptBuild, mark: int) -> None:
+        """Log a value that was made for it, after which the draft has ``mark`` dropped rows."""
+        self._log.append(build)
+        self._mark = mark
+
+    def made(self, key: Hashable, value: Any) -> KeptBuild:
+        """Return the entry for the cache: the value with its dependencies and log."""
+        return KeptBuild(key, value, self.digests, self.first_s, self.until_s, tuple(self._log))
+
 
 #: What stands for the digest of a source that is not there.
 _ABSENT = "absent"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
-from broker.snapshot.readings import BadValueError, json_object, lenient_number, name, number, text
+from broker.snapshot.raw import BadValueError, json_object, lenient_number, name, number, text
 from broker.snapshot.sources.pins import NO_PINS, Pinned
 
 

@@ -1,22 +1,40 @@
-"""The snapshot: everything that the brokerages know of the grid, at one instant, and nothing that can change."""
+"""The snapshot: everything that the brokerages know of the grid, at one instant, and nothing that can change.
+
+Tighten queue limits by pilot reports: never looser, and only the requested columns.
+
+A site reports these figures of itself, so they may shorten and shrink work, and central configuration stays the upper
+bound. Source: HSF-TN-2016-02; ATLAS Production Job Brokerage, memory, disk and walltime of a queue.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from broker.domain.analysis import AnalysisGrid
-from broker.domain.arrays import Bools
-from broker.domain.feature_table import FeatureTable
-from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTable, StorageTable
-from broker.domain.pool_table import NO_POOLS, PoolTable
-from broker.domain.queues import QueueTable, SlotTable, UnifiedTable, no_queues
+from broker.domain.arrays import Bools, Floats, frozen
+from broker.domain.estimates import DEFAULT_COREPOWER_HS06, is_set, or_else
+from broker.domain.grid import NO_POOLS, JobCounts, LinkMatrix, NucleusTable, PoolTable, RelationTable, StorageTable
+from broker.domain.queues import FeatureTable, QueueTable, SlotTable, UnifiedTable, no_queues
 from broker.domain.work import DroppedRow
-from broker.snapshot.build_queues import ResourceType
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import SourceState
+
+
+@dataclass(frozen=True)
+class ResourceType:
+    """A resource type: cores and MB per core of the jobs that belong to it; NaN is an open bound."""
+
+    name: str
+    mincore: float
+    maxcore: float
+    minrampercore_mb: float
+    maxrampercore_mb: float
 
 
 @dataclass(frozen=True)
@@ -62,3 +80,40 @@ def snapshot_id(taken_at: datetime, digests: Collection[tuple[str, str]]) -> str
     """The name of a snapshot: its instant and a digest of its sources' digests. Equal content, equal name."""
     joined = "\n".join(f"{name} {digest}" for name, digest in sorted(digests))
     return f"{taken_at:%Y%m%dT%H%M%S}-{hashlib.sha256(joined.encode()).hexdigest()[:16]}"
+
+
+SOURCE = "features"
+
+
+def tightened(snapshot: Snapshot, columns: Collection[str]) -> Snapshot:
+    """The snapshot with the named columns of its queues tightened.
+
+    Args:
+        snapshot: the grid; it is not changed.
+        columns: of ``corepower``, ``maxtime_s``, ``maxrss_mb`` and ``maxwdir_mb``.
+    """
+    if not columns or snapshot.unusable((SOURCE,)):
+        return snapshot
+    queues, features = snapshot.queues, snapshot.features
+    cores, of_unified = or_else(queues.cores, 1.0), queues.unified
+    offers: dict[str, Floats] = {
+        "maxtime_s": features.maxtime_s[of_unified],
+        "maxrss_mb": features.maxrss_per_core_mb[of_unified] * cores,
+        # the queue table holds the work directory of the unified queue
+        "maxwdir_mb": features.maxwdir_per_core_mb[of_unified] * or_else(queues.unified_cores, 1.0),
+    }
+    wanted = [name for name in offers if name in columns]
+    changed: dict[str, Any] = {name: _smaller(getattr(queues, name), offers[name]) for name in wanted}
+    if "corepower" in columns:
+        power = or_else(queues.corepower, DEFAULT_COREPOWER_HS06)
+        slower = features.corepower[of_unified] < power
+        changed["corepower"] = np.where(slower, features.corepower[of_unified], queues.corepower)
+    for column in changed.values():
+        frozen(column)
+    return dataclasses.replace(snapshot, queues=dataclasses.replace(queues, **changed))
+
+
+def _smaller(limit: Floats, reported: Floats) -> Floats:
+    """The tighter of two limits: 0 and NaN are none, and a report of 0 says nothing."""
+    tighter = is_set(reported) & (~is_set(limit) | (reported < limit))
+    return np.where(tighter, reported, limit)

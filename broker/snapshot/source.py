@@ -4,6 +4,10 @@ Those of this distribution are modules of ``broker.snapshot.sources``, in the or
 A source of another distribution is a subclass of :class:`Source`, offered by the entry point group ``broker.sources``.
 It is read in the cycles of the brokerages of which a rule names it in ``sources``, is stored with the snapshot, and its
 value stands in ``snapshot.offered[name]`` for the ``prepare`` of that rule; see ``docs/how-to/add-a-source.md``.
+
+How sources of a snapshot were found, and whether each may be used: present, fresh, and not suddenly smaller.
+
+A source that is not usable makes the rules that need it answer *unknown*. It never looks like an empty one.
 """
 
 from __future__ import annotations
@@ -11,14 +15,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from broker.snapshot.raw import RawSource
+from broker.snapshot.raw import RawSource, SourceState, State
 
 if TYPE_CHECKING:
-    from broker.snapshot.draft import Draft
     from broker.snapshot.snapshot import Snapshot
+
 
 Built = TypeVar("Built")
 JobStatistics = Literal["live", "panda"]
@@ -150,14 +154,47 @@ class Source(AnySource, ABC):
         """
 
 
-class GridSource(AnySource, ABC, Generic[Built]):
-    """A source that tables of the snapshot itself are made from; ``broker.snapshot.build`` puts them together."""
+def assess(
+    source: RawSource, now: datetime, limit: SourceLimit, last_good: RawSource | None = None
+) -> tuple[RawSource, SourceState]:
+    """The reading to use and the state of the source.
 
-    @abstractmethod
-    def build(self, raw: RawSource, draft: Draft) -> Built:
-        """Build the value from the rows of the source; pure, called once a snapshot.
+    Args:
+        source: what was read now.
+        now: the instant of the snapshot (aware).
+        limit: what is asked of this source.
+        last_good: the last reading that was used, kept when the new one has shrunk by more than ``limit.max_shrink``.
+    """
+    missing = not limit.may_be_empty and _is_empty(source, limit.main_table)
+    if missing and (last_good is None or _is_empty(last_good, limit.main_table)):
+        return source, SourceState(source.name, "missing", source.row_count, None, limit.max_age_s, detail="no rows")
+    used, state, detail = source, "ok", ""
+    shrunk = "" if last_good is None else _shrunk(source, last_good, 1.0 - limit.max_shrink)
+    if last_good is not None and (missing or shrunk):
+        used, state = last_good, "shrunk"
+        detail = f"{shrunk or 'no rows'}: refused, the last good reading is kept"
+    age_s = _age_s(used, now)
+    if limit.max_age_s is not None and age_s is not None and age_s > limit.max_age_s:
+        return used, SourceState(source.name, "stale", used.row_count, age_s, limit.max_age_s, detail=detail)
+    final: State = "shrunk" if state == "shrunk" else "ok"
+    return used, SourceState(source.name, final, used.row_count, age_s, limit.max_age_s, detail=detail)
 
-        Args:
-            raw: the rows.
-            draft: the snapshot in the making: what other sources say, and where a row that cannot be used is noted.
-        """
+
+def _is_empty(source: RawSource, main: str | None) -> bool:
+    return source.row_count == 0 if main is None else len(source.rows(main)) == 0
+
+
+def _shrunk(source: RawSource, last_good: RawSource, share_to_keep: float) -> str:
+    """Which table has lost too many rows, empty if none has: one that is whole must not hide one that is not."""
+    for table in sorted(last_good.tables):
+        now, before = len(source.rows(table)), len(last_good.rows(table))
+        if now < before * share_to_keep:
+            return f"{table}: {now} rows after {before}"
+    return ""
+
+
+def _age_s(source: RawSource, now: datetime) -> float | None:
+    if source.newest is None:
+        return None
+    newest = source.newest if source.newest.tzinfo is not None else source.newest.replace(tzinfo=UTC)
+    return max(0.0, (now - newest).total_seconds())

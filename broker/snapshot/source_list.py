@@ -1,10 +1,21 @@
-"""The sources of this distribution, in the order in which they are read. A new one is a module, and a line here."""
+"""The sources of this distribution, in the order in which they are read. A new one is a module, and a line here.
+
+Sources by name: those beside the tables of the snapshot, of this and of other installed distributions.
+
+Limits of sources in ``config/sources.yaml``; a source that is not listed has its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoint
 from typing import Any
 
-from broker.snapshot.source import GridSource, Source
+from broker.resources import entry_points
+from broker.snapshot.draft import GridSource
+from broker.snapshot.source import AnySource, Source, SourceError, SourceLimit
 from broker.snapshot.sources.active_user_jobs import ActiveUserJobs
 from broker.snapshot.sources.features import FEATURES
 from broker.snapshot.sources.global_share_names import GlobalShareNames
@@ -70,3 +81,87 @@ NAMES = tuple(source.name for source in GRID_SOURCES)
 def grid_sources(*, analysis: bool) -> tuple[GridSource[Any], ...]:
     """Sources of a snapshot for analysis brokerages, or for others."""
     return tuple(source for source in GRID_SOURCES if analysis or not source.for_analysis)
+
+
+GROUP = "broker.sources"
+
+
+def offered() -> dict[str, EntryPoint]:
+    """The sources that this and other installed distributions offer, by name; nothing of others is imported yet."""
+    own = (EntryPoint(one.name, f"{one.__module__}:{one.__name__}", GROUP) for one in OFFERED_SOURCES)
+    return {point.name: point for point in (*own, *entry_points(group=GROUP))}
+
+
+@cache
+def outside_source(name: str) -> Source:
+    """The source of an installed distribution.
+
+    Raises:
+        SourceError: none offers it, it cannot be loaded, or it does not keep the contract.
+    """
+    point = offered().get(name)
+    if point is None:
+        raise SourceError(f"source {name}: no installed distribution offers it; install the one that does")
+    try:
+        found = point.load()()
+    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
+        raise SourceError(f"source {name}: {point.value} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Source) or getattr(found, "name", None) != name or not getattr(found, "reads", ()):
+        raise SourceError(f"source {name}: {point.value} is no Source of this name with its reads")
+    return found
+
+
+def outside_sources(names: Iterable[str]) -> tuple[Source, ...]:
+    """The named sources that installed distributions offer, by name.
+
+    Raises:
+        SourceError: one of them cannot be used.
+    """
+    return tuple(outside_source(name) for name in sorted(set(names) & set(offered())))
+
+
+LIMIT_KEYS = ("max_age_s", "may_be_empty", "max_shrink")
+
+
+def limits_of(settings: Mapping[str, object], outside: Sequence[Source] = ()) -> dict[str, SourceLimit]:
+    """The limits as configured, one entry a source; that of the source itself where none is set.
+
+    Raises:
+        ValueError: a source or limit that does not exist, or a value that is not of the right kind and range.
+    """
+    known: dict[str, AnySource] = {one.name: one for one in (*GRID_SOURCES, *outside)}
+    # a limit may stand there for a source that no rule of this brokerage names
+    unknown = sorted(set(settings) - set(known) - set(offered()))
+    if unknown:
+        raise ValueError(f"config/sources.yaml: {', '.join(unknown)}: no such source; there are {', '.join(known)}")
+    return {
+        name: replace(_limit_of(name, settings[name]), main_table=source.limit.main_table)
+        if name in settings
+        else source.limit
+        for name, source in known.items()
+    }
+
+
+def _limit_of(name: str, entry: object) -> SourceLimit:
+    place = f"config/sources.yaml: {name}"
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{place} must hold {', '.join(LIMIT_KEYS)}, or {{}} for none")
+    unknown = sorted(set(entry) - set(LIMIT_KEYS), key=str)
+    if unknown:
+        raise ValueError(f"{place}: {unknown[0]}: no such limit; there are {', '.join(LIMIT_KEYS)}")
+    max_age, shrink, may_be_empty = (
+        entry.get("max_age_s"),
+        entry.get("max_shrink", 1.0),
+        entry.get("may_be_empty", True),
+    )
+    if max_age is not None and not (_is_number(max_age) and max_age > 0):
+        raise ValueError(f"{place}: max_age_s must be a number of seconds above 0")
+    if not (_is_number(shrink) and 0 <= shrink <= 1):
+        raise ValueError(f"{place}: max_shrink must lie between 0 and 1")
+    if not isinstance(may_be_empty, bool):
+        raise ValueError(f"{place}: may_be_empty must be true or false")
+    return SourceLimit(None if max_age is None else float(max_age), may_be_empty, float(shrink))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict
 
 from broker.errors import NotFound, nearest
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 
 Proceed = Callable[[], None]
 """Called between the steps of an evaluation; it raises where the answer is not wanted any more."""

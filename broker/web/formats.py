@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from broker.api.path_names import to_path
+from broker.api.presenting import to_path
 from broker.decisions.answers.phrases import number, seconds, with_unit
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(128, 160))}

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from broker.api.app import Parts
 from broker.api.configuration import ApiConfiguration
 from broker.feature import pages
-from broker.web.login_codes import LoginCodes
-from broker.web.page_route import no_page
-from broker.web.sessions import SessionCookie, Sessions
+from broker.web.rendering import no_page
+from broker.web.sessions import LoginCodes, SessionCookie, Sessions
 
 
 def page_parts(configuration: ApiConfiguration, token: str | None, steady_s: Callable[[], float]) -> Parts:

@@ -2,6 +2,10 @@
 
 A cookie stands for its owner on addresses of the page only where it reads, or with the form's own token where it
 writes; the API takes cookies for reading alone, so that no page from elsewhere can write in somebody's name.
+
+Codes that log somebody in once, for a minute: what stands in a link that a terminal or a log shows.
+
+The token itself would stay good in whatever keeps the log.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from broker.access.roles import Identity
+from broker.access.policies import Identity
 
 COOKIE = "broker_session"
 MOST_SESSIONS = 10_000
@@ -120,3 +124,37 @@ def is_token_of(session: Session, given: str) -> bool:
 def set_cookie(response: Response, key: str, lasts_s: float, *, secure: bool) -> None:
     """Let the browser keep a session: not readable by scripts, not sent with requests of other sites' forms."""
     response.set_cookie(COOKIE, key, max_age=int(lasts_s), httponly=True, samesite="lax", secure=secure, path="/")
+
+
+GOOD_FOR_S = 60.0
+_CODE_BYTES = 32
+
+
+class LoginCodes:
+    """The codes of one process.
+
+    Args:
+        steady_s: a clock that never goes back.
+    """
+
+    def __init__(self, steady_s: Callable[[], float]) -> None:
+        self._steady_s, self._lock = steady_s, threading.Lock()
+        self._ends_at_s: dict[bytes, float] = {}
+
+    def make(self) -> str:
+        """Make a new login code and remember it."""
+        code, now_s = secrets.token_urlsafe(_CODE_BYTES), self._steady_s()
+        with self._lock:
+            self._ends_at_s = {name: end_s for name, end_s in self._ends_at_s.items() if end_s > now_s}
+            self._ends_at_s[_code_name(code)] = now_s + GOOD_FOR_S
+        return code
+
+    def take(self, code: str) -> bool:
+        """Whether a code is good; it is so no longer."""
+        with self._lock:
+            end_s = self._ends_at_s.pop(_code_name(code), None)
+        return end_s is not None and self._steady_s() < end_s
+
+
+def _code_name(code: str) -> bytes:
+    return hashlib.sha256(code.encode("utf-8", "replace")).digest()

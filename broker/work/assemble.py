@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.alternatives import WayToRun
 from broker.domain.arrays import Bools, Objects, objects
-from broker.domain.rebrokered_from import RebrokeredFrom
-from broker.domain.work import DroppedRow, InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.work import DroppedRow, InputTable, RebrokeredFrom, ReplicaTable, WayToRun, Work, WorkTable
 from broker.work.atoms import ChunkSizes, chunk_sizes
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.cutting import JobCutter, job_cutter

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
-from broker.work.breaks import job_breaks, next_breaks, range_breaks, unlimited_files
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.datasets import DatasetUse
 from broker.work.input_files import (
     MEGABYTE_BYTES,
+    DatasetUse,
     FileTable,
     effective_bytes,
     effective_events,
@@ -25,7 +24,15 @@ from broker.work.input_files import (
     stored_bytes,
 )
 from broker.work.sequential import SequentialCutter
-from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings, smallest_job
+from broker.work.split_settings import (
+    MAX_FILES_IN_ALL,
+    SplitSettings,
+    job_breaks,
+    next_breaks,
+    range_breaks,
+    smallest_job,
+    unlimited_files,
+)
 
 
 @dataclass(frozen=True)

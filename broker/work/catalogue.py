@@ -12,7 +12,7 @@ import numpy as np
 from broker.domain.analysis import VP_ENDING
 from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, distinct, floats, objects, taken, texts
 from broker.domain.work import DroppedRow
-from broker.work.datasets import scope_and_name
+from broker.work.input_files import scope_and_name
 from broker.work.tasks import DatasetTable
 
 #: State of a replica that is a virtual placement: any file can be read there, none is stored.

@@ -13,9 +13,16 @@ from functools import cached_property
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
-from broker.work.datasets import PSEUDO_NAMES, DatasetUse, name_without_scope, parse_attributes
 from broker.work.file_sums import FileSums
-from broker.work.input_files import NULL_INTEGER, FileTable, joined
+from broker.work.input_files import (
+    NULL_INTEGER,
+    PSEUDO_NAMES,
+    DatasetUse,
+    FileTable,
+    joined,
+    name_without_scope,
+    parse_attributes,
+)
 from broker.work.tasks import DatasetTable, SplitRules, TaskTable
 
 #: Types of input datasets that go together: a secondary is of its master's family.

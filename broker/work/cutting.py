@@ -15,14 +15,13 @@ from typing import Protocol
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
-from broker.work.breaks import job_breaks, next_breaks, unlimited_files
 from broker.work.chunks import InputFiles
 from broker.work.cut_jobs import CutJobs, no_jobs
 from broker.work.file_sums import FileRuns
 from broker.work.input_files import effective_bytes, effective_events
 from broker.work.job_model import CutLimits, JobFit, JobModel, walltimes_s
 from broker.work.sequential import JobContent, Position, SequentialCutter
-from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings
+from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings, job_breaks, next_breaks, unlimited_files
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,12 @@ other file is there if it is among the first files of the dataset by file id, as
 files of a container belong to its constituents, in the order of these, each as many as it has in all; a constituent is
 at a place as a whole or not at all. Source: PanDA production brokerage, available files; PanDA analysis brokerage,
 files of a container.
+
+Union of partial replicas, where none of them holds every file that the others do.
+
+Replicas of which only numbers of files are known hold the first files of a dataset, one more than the other: the
+largest has all. Where files are named, or belong to constituents of a container, each may hold what the other lacks.
+Source: PanDA production brokerage, available files.
 """
 
 from __future__ import annotations
@@ -15,14 +21,63 @@ from itertools import pairwise
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, objects, taken, texts
-from broker.domain.work import DroppedRow, InputTable, ReplicaTable
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, Texts, objects, taken, texts
+from broker.domain.work import DroppedRow, HeldParts, InputTable, ReplicaTable
 from broker.work.catalogue import Catalogue, PlacedDatasets, is_asked, is_catalogued, is_distributed
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.datasets import scope_and_name
-from broker.work.input_files import stored_bytes, unique_totals
-from broker.work.parts_held import parts_of_replicas
+from broker.work.input_files import scope_and_name, stored_bytes, unique_totals
 from broker.work.tasks import DatasetTable
+
+
+def parts_of_replicas(inputs: InputFiles, input_of: Ints, held: Sequence[Bools | None], mixed: set[int]) -> Objects:
+    """(R,) the parts that each replica holds, None where the largest replica of an input has all that is anywhere.
+
+    Args:
+        inputs: the files.
+        input_of: (R,) the input of each replica, ascending.
+        held: (R,) which of the files of the input each holds, None: all of them.
+        mixed: datasets of which a replica may hold other files than the first; mostly there is none.
+    """
+    found = np.full(len(held), None, dtype=np.object_)
+    if not mixed:
+        return found
+    rows = np.flatnonzero(np.isin(inputs.dataset[input_of], sorted(mixed))).tolist()
+    partial = np.array([row for row in rows if (mask := held[row]) is not None and mask.any()], dtype=np.int64)
+    owner = input_of[partial]
+    # an input with one partial replica has nothing to be put together
+    several = np.flatnonzero(np.diff(owner, prepend=-1) == 0)
+    for one in np.unique(owner[several]).tolist():
+        first, stop = np.searchsorted(owner, (one, one + 1)).tolist()
+        own = partial[first:stop].tolist()
+        masks = np.array([held[row] for row in own])
+        if not _nested(masks):
+            for row, parts in zip(own, _parts_of_files(inputs, one, masks), strict=True):
+                found[row] = parts
+    return found
+
+
+def _nested(masks: AnyArray) -> bool:
+    """Whether each of the masks (N, F) has all files of those with fewer."""
+    ascending = masks[np.argsort(masks.sum(axis=1), kind="stable")]
+    return not (ascending[:-1] & ~ascending[1:]).any()
+
+
+def _parts_of_files(inputs: InputFiles, position: int, masks: AnyArray) -> list[HeldParts]:
+    """For each of the masks (N, F) of an input the parts that it holds; a file of several rows counts once."""
+    files = inputs.files_of(position)
+    names, first, name = np.unique(files.lfn_hash, return_index=True, return_inverse=True)
+    by_name = np.zeros((len(masks), len(names)), dtype=np.bool_)
+    for mask, row in zip(masks, by_name, strict=True):
+        row[name[mask]] = True
+    size = stored_bytes(files)[first].astype(np.float64)
+    kinds, part = np.unique(by_name, axis=1, return_inverse=True)
+    part = part.ravel()
+    number = np.bincount(part, minlength=kinds.shape[1])
+    total = np.bincount(part, weights=size, minlength=kinds.shape[1])
+    return [
+        HeldParts(tuple((at, float(number[at]), float(total[at])) for at in np.flatnonzero(row).tolist()))
+        for row in kinds
+    ]
 
 
 class FilesOfInputs:

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Ints
-from broker.work.breaks import job_breaks, unlimited_files
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import NULL_INTEGER, FileTable, effective_bytes, effective_events, stored_bytes
-from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings
+from broker.work.input_files import NULL_INTEGER, DatasetUse, FileTable, effective_bytes, effective_events, stored_bytes
+from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings, job_breaks, unlimited_files
 
 
 @dataclass(frozen=True)

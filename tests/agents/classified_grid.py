@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 from broker.store.service.agent_runs import RunRecord
 from tests.brokerages.small_grid import FRESH, NOW, TASK, Row

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from agents.service.base import Agent, CycleContext
 from agents.service.cycle import open_run, run_cycle
 from broker.store.connection.database import Database
-from broker.store.service import fenced_writing, leases
+from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
 
@@ -101,7 +101,7 @@ class Transactions:
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Count from now on."""
-        writing = fenced_writing.writing
+        writing = leases.writing
 
         def counted(*given: Any) -> Any:
             self.count += 1
@@ -109,7 +109,7 @@ class Transactions:
                 self.action()
             return writing(*given)
 
-        monkeypatch.setattr(fenced_writing, "writing", counted)
+        monkeypatch.setattr(leases, "writing", counted)
 
 
 def cycle(database: Database, agent: Agent[Any], now: Any) -> RunRecord:

@@ -121,7 +121,7 @@ def test_no_module_of_an_agent_opens_a_transaction_of_its_own() -> None:
         "own = sa.create_engine(url)",
         "own = psycopg.connect(url)",
         "from broker.store.service import leases",
-        "from broker.store.service.fenced_writing import writing",
+        "from broker.store.service.leases import writing",
     ],
 )
 def test_a_transaction_of_its_own_is_found(tmp_path: Path, line: str) -> None:

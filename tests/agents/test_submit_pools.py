@@ -16,9 +16,8 @@ from pydantic import ValidationError
 from agents.pools.submit_pool_refresh import SubmitPoolRefreshOptions
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
-from agents.service.configuration import ConfigurationError
+from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from broker.pools.statements.pool_cleanup import remove_unused
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.pools.statements.resource_versions import ResourceText, publish

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from agents.feeds.rucio_replicas import RucioReplicasAgent
 from agents.service import registry
 from agents.service.base import Agent
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from agents.tasks.rucio_output import RucioOutputAgent
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.simulation.model.demo import grid_documents

@@ -9,8 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names, quoted
-from broker.store.schema.schema_files import PANDA, read_migrations
+from broker.store.connection.tables import PANDA, Names, quoted, read_migrations
 
 #: Tables that PanDA has in partitions, with the column by which.
 PARTITIONED = {

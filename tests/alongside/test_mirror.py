@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from agents.brokerage.grid_reading import GridReader
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
-from agents.service.configuration import config_file
+from agents.service.configuration import ProcessSettings, config_file
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from broker.alongside.answers.mirror_findings import mirror_findings
 from broker.alongside.answers.mirrored_work import copy_chunk_of_call, copy_work
 from broker.alongside.answers.mirroring import Mirror, PartReport

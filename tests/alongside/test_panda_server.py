@@ -16,7 +16,7 @@ from agents.service.configuration import AgentSection, config_file, load
 from broker import resources
 from broker.alongside.answers.panda_server import server_findings
 from broker.cli.entry import main
-from broker.fetching.terms import Surroundings
+from broker.fetching.documents import Surroundings
 from broker.service.answers.doctor import Finding
 from broker.store.connection.database import Database
 from broker.store.schema import migrate

@@ -18,8 +18,7 @@ from broker.cli.entry import main
 from broker.errors import Refused
 from broker.service.answers.doctor import Finding, examine
 from broker.store.connection.database import Database
-from broker.store.connection.denials import MissingRight
-from broker.store.connection.privileges import TUNING, WRITERS
+from broker.store.connection.denials import TUNING, WRITERS, MissingRight
 from broker.store.scenarios.load_dump import TablesNotEmpty
 from broker.store.scenarios.load_dump import load as load_scenario
 from broker.store.scenarios.scenario_file import Scenario

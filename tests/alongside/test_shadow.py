@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from broker.alongside.answers.shadow import shadow
-from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.decisions import Candidate, Decision
+from broker.domain.decisions import Candidate, Decision, DecisionRecord, Origin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 from broker.store.query_context import Asking

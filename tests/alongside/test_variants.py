@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from broker import resources
 from broker.simulation.model.demo.facts import facts_from_texts
 from broker.simulation.model.demo.grid import build_scenario

@@ -25,7 +25,7 @@ from broker.service.answers.alarms import (
 )
 from broker.service.answers.models import AgentLine, Alarm, PartLine, SourceLine
 from broker.service.statements.agent_cycles import EndedCycle
-from broker.service.statements.job_outcomes import EndedJobs
+from broker.service.statements.metric_reads import EndedJobs
 from broker.store.service.agent_pauses import PauseLine
 from broker.store.summaries.chunk_states import Change
 

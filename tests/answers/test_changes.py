@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.decisions.answers.changed_work import TaskChange, lowered
-from broker.decisions.answers.parts import gap_percent
+from broker.decisions.answers.decision_model import gap_percent
 from broker.decisions.answers.phrases import comparison, seconds, size, throttle, with_unit
-from broker.domain.decisions import Observation
-from broker.domain.requests import REQUESTS
+from broker.decisions.answers.remedies import TaskChange, lowered
+from broker.domain.decisions import REQUESTS, Observation
 from broker.engine.analysis.throttle import Throttle
 from broker.errors import nearest
 from broker.grid.answers.misses_at_queue import needed_value

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.whatif.answers.sentences import comparison_sentence
+from broker.whatif.answers.long_runs import comparison_sentence
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,14 @@ import pytest
 import sqlalchemy as sa
 
 from broker.decisions.answers.phrases import day_and_moment
-from broker.decisions.answers.rules import rules
+from broker.decisions.answers.reason_codes import rules
 from broker.domain.rejection_counts import unified_of
-from broker.grid.answers.day_counts import DayCount, day_counts, totals_of_the_day
+from broker.grid.answers.grid import DayCount, day_counts, totals_of_the_day
 from broker.grid.answers.links import BadLinkCursor, links, page_of_links
 from broker.grid.answers.models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
 from broker.grid.answers.nuclei import nuclei, nucleus_answer
-from broker.grid.answers.queue import queue_answer
+from broker.grid.answers.queue import near_miss_sentence, queue_answer, queue_sentences
 from broker.grid.answers.queues import queues
-from broker.grid.answers.sentences import near_miss_sentence, queue_sentences
 from broker.grid.answers.shares import shares
 from broker.history.answers.history import history
 from broker.history.answers.job import job_answer
@@ -28,8 +27,7 @@ from broker.history.answers.list_models import ReasonFilters, TaskFilters
 from broker.history.answers.reasons import reasons
 from broker.history.answers.stored_states import chunk_states
 from broker.history.answers.tasks import task_list
-from broker.history.answers.user import user_answer
-from broker.history.answers.user_sentences import throttle_sentences
+from broker.history.answers.user import throttle_sentences, user_answer
 from broker.pools.answers.pool import pool_answer
 from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import rejection_map

@@ -8,12 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.decisions import Candidate, Decision, FunnelStep
+from broker.domain.decisions import Candidate, Decision, DecisionRecord, FunnelStep, Origin
 from broker.feeds.statements.feed_runs import KeptChange
 from broker.feeds.statements.queue_pins import Pin
-from broker.history.answers.history import Beside, History, beside_events, history
-from broker.history.answers.sentences import event_sentence
+from broker.history.answers.history import Beside, History, beside_events, event_sentence, history
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 from broker.store.query_context import Asking

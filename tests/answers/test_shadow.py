@@ -14,8 +14,7 @@ from broker.alongside.answers.shadow_own import Own
 from broker.alongside.answers.shadow_tally import Tally
 from broker.alongside.model.agreement import CONFIDENCE
 from broker.alongside.statements.panda_placements import Placement, Wait
-from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
-from broker.domain.decisions import Candidate, Decision, Outcome
+from broker.domain.decisions import Candidate, Decision, DecisionRecord, Origin, Outcome, StoredDecision
 from broker.store.connection.database import Database
 from tests.answers.demo_database import NOON
 from tests.cli.commands import Command, runner

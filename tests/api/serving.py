@@ -12,9 +12,8 @@ import httpx
 
 from broker.api.app import Parts, create_app
 from broker.api.configuration import ApiConfiguration, load
-from broker.api.listening import Listening
 from broker.api.process import pool
-from broker.api.server import ApiServer
+from broker.api.server import ApiServer, Listening
 from broker.resources import path
 from broker.store.connection.database import Database
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from broker.api import process
 from broker.api.configuration import DatabaseSection
-from broker.api.listening import Listening
+from broker.api.server import Listening
 from broker.decisions.answers import remedies
 from broker.decisions.answers.decision_model import Remedies
 from broker.store.connection.database import Database

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from broker.api import process
 from broker.api.configuration import ApiConfiguration
-from broker.api.host_names import Hosts
-from broker.api.listening import Listening
+from broker.api.envelope import Hosts
+from broker.api.server import Listening
 from broker.store.connection.database import Database
 from tests.api.serving import BEARER
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.access.roles import Role
+from broker.access.policies import Role
 from broker.api import local_token
-from broker.api.listening import Listening, NotSafe, check, is_loopback
 from broker.api.local_token import LocalToken, TokenFileRefused
+from broker.api.server import Listening, NotSafe, check, is_loopback
 from broker.cli import extras
 from tests.cli.commands import runner
 

@@ -18,7 +18,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.api.server import ApiServer
-from broker.domain.queue_counts import CANDIDATE, QueueCounts
+from broker.domain.rejection_counts import CANDIDATE, QueueCounts
 from broker.resources import path
 from broker.service.routes.metrics import Growth, rejections_in
 from broker.store.connection.database import Database

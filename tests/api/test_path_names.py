@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.api.envelope import is_odd
-from broker.api.path_names import from_path, to_path
+from broker.api.presenting import from_path, to_path
 from gridbroker_client.names import name_in_path
 
 HOSTILE = "<script>alert(1)</script>\"'\x1b[31m/~7e\\\u202e"

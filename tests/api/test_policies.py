@@ -9,8 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from broker.access import policies
-from broker.access.policies import Policy, judge
-from broker.access.roles import Grant, Identity, Role
+from broker.access.policies import Grant, Identity, Policy, Role, judge
 from broker.api.app import create_app
 from broker.api.guarded_route import GuardedRoute, MissingPolicy, guarded_router
 from broker.store.connection.database import Database

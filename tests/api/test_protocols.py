@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from broker.api import server as protocols
-from broker.api.head_timeout import HEAD_BYTES
-from broker.api.http_h11 import PatientH11
+from broker.api.head_timeout import HEAD_BYTES, PatientH11
 from broker.api.http_httptools import MOST_PIPELINED, PatientHttpTools
 from broker.api.server import protocol
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 import trustme
 
-from broker.api.listening import Listening
 from broker.api.process import serving
+from broker.api.server import Listening
 from broker.errors import Refused
 from broker.store.connection.database import Database
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
-from broker.domain.alternatives import WayToRun
+from broker.domain.work import WayToRun
 from broker.formats.model.feature_summary import QueueSummary
 from broker.formats.statements import feature_rows
 from broker.store.connection.database import Database

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.brokerages.analysis_job.rules import chain
+from broker.brokerages.analysis_job.brokerage import chain
 from broker.codec.work_codec import decode_load, decode_work
 from broker.decisions.answers.explain import answers_about
 from broker.domain.counted_load import CountedLoad
@@ -15,7 +15,7 @@ from broker.engine.analysis.cycle import AnalysisCycle
 from broker.gdpconfig import Tuning
 from broker.store.connection.database import Database
 from broker.store.decisions.decision_rows import latest
-from broker.store.snapshots.snapshot_loading import stored_snapshot
+from broker.store.snapshots.stored_snapshots import stored_snapshot
 from tests.brokerages.analysis_grid import chosen, config_row, decisions, several, user_jobs
 from tests.brokerages.small_grid import TASK, next_cycle
 

@@ -17,15 +17,14 @@ import yaml
 from agents.service.profile_file import load_profile
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
-from broker.brokerages.profile import read_profile, rules_of
-from broker.brokerages.profile_options import ProfileError
+from broker.brokerages.profile import ProfileError, read_profile, rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.brokerages.registry import decode_batches, replay_decisions
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.replay import replay
 from broker.decisions.answers.sentences import candidate_sentence, feasible_sentence, together_sentence
 from broker.decisions.answers.why_not import why_not
-from broker.decisions.commands.explain_text import show_decision
+from broker.decisions.commands.explain import show_decision
 from broker.domain.counted_load import CountedLoad
 from broker.engine.job.placement import FLOW_CODES
 from broker.flow.model.cycle import decide
@@ -39,7 +38,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
 from broker.store.query_context import Asking
-from broker.store.snapshots.snapshot_loading import stored_snapshot
+from broker.store.snapshots.stored_snapshots import stored_snapshot
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules
 from broker.whatif.model.evaluate import decide_case

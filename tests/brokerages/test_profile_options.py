@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from agents.service.profile_file import load_profile
-from broker.brokerages.profile import build_chain, read_profile, rules_of
-from broker.brokerages.profile_options import ProfileError
+from broker.brokerages.profile import ProfileError, build_chain, read_profile, rules_of
 from broker.engine.shared.chain import RuleChain
 from broker.rules.contract import Configurable
 

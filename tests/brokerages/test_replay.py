@@ -15,7 +15,7 @@ from broker.brokerages.production_task.brokerage import StoredTaskBatch
 from broker.brokerages.profile import read_profile, switched
 from broker.brokerages.profile import rules_of as profile_rules
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.brokerages.registry import decode_batches, replay_decisions
 from broker.codec.work_codec import WorkCorruptError
 from broker.decisions.answers.replay import replay
 from broker.domain.arrays import Bools
@@ -25,7 +25,7 @@ from broker.rules.contract import Filter, JobPairs
 from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
-from broker.store.snapshots.snapshot_loading import stored_snapshot
+from broker.store.snapshots.stored_snapshots import stored_snapshot
 from tests.brokerages.stored_grids import SEED, store_analyses, store_jobs, store_tasks
 
 Stored = tuple[Snapshot, StoredCycle]

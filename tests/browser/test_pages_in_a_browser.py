@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.api.path_names import to_path
+from broker.api.presenting import to_path
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
-from broker.web.page_route import PageRoute
+from broker.web.rendering import PageRoute
 from tests.api.kept_simulation import keep_simulation
 from tests.api.serving import client_of
 from tests.browser.test_journeys import KEY, MENU

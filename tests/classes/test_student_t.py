@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from broker.classes.student_t import upper_point
+from broker.classes.site_classes import upper_point
 
 # Tables of t at 0.95.
 TABLE = {

@@ -12,7 +12,7 @@ import typer
 
 from broker.api.server import ApiServer
 from broker.cli import entry, remote
-from broker.cli.remote_answers import ANSWERS
+from broker.cli.remote import ANSWERS
 from broker.store.connection.database import Database
 from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
 from tests.api.decided import decided_server

@@ -11,7 +11,7 @@ import pytest
 
 from broker.api.server import ApiServer
 from broker.cli import entry, remote
-from broker.cli.remote_answers import ANSWERS
+from broker.cli.remote import ANSWERS
 from broker.errors import NOT_PLACED
 from broker.store.connection.database import Database
 from broker.tasks.model.verbs import VERBS

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from broker.domain.software import ContainerSources, GpuSummary, QueueOffer, QueueSoftware
+from broker.domain.queues import ContainerSources, GpuSummary, QueueOffer, QueueSoftware
 from broker.snapshot.sources.software import read_software
 
 PLATFORM = "x86_64-centos7-gcc8-opt"

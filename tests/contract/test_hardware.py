@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.domain.software import QueueOffer
+from broker.domain.queues import QueueOffer
 from broker.matching.explanation import explain
 from broker.matching.match_queue import match_queue
 from broker.matching.need import need_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.domain.software import ContainerSources, QueueOffer
+from broker.domain.queues import ContainerSources, QueueOffer
 from broker.matching.availability import job_platform
 from broker.matching.match_queue import match_queue
 from broker.matching.need import production_need

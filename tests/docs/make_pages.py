@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from broker.brokerages.production_job.rules import chain
+from broker.brokerages.production_job.brokerage import chain
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.rules.contract import Rule
 from broker.snapshot.source import AnySource, SourceLimit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from broker.brokerages.production_job.rules import chain
+from broker.brokerages.production_job.brokerage import chain
 from broker.rules.contract import Filter, GroupFilter
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "criteria.md").read_text(encoding="utf-8")

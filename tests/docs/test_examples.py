@@ -13,7 +13,7 @@ MODULES = (
     "broker.engine.job.data_facts",
     "broker.work.sequential",
     "broker.pilots.statements.activation",
-    "broker.snapshot.build_cache",
+    "broker.snapshot.draft",
 )
 
 

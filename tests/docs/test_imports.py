@@ -14,10 +14,9 @@ from tests.docs.source_tree import ROOT, files, imported_modules, shown, syntax_
 BASE = {
     "broker.errors",
     "broker.feature",
-    "broker.installed",
+    "broker.resources",
     "broker.json_depth",
     "broker.redaction",
-    "broker.resources",
     "broker.settings",
     "broker.wrong_values",
     "broker.yaml_text",

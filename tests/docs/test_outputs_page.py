@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from agents.service import registry
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import Feeding
 from tests.cli.commands import Command, runner

@@ -20,7 +20,7 @@ FILES = dict(re.findall(r"^`([^`\n]+\.py)`:\n\n```python\n(.*?)^```$", SECTION, 
 ((IMPORT, PLACE),) = re.findall(r"^```python\n(from [^\n]+\n)( {4}# [^\n]+\n {4}\w+\(\),\n)```$", SECTION, re.MULTILINE)
 (KEY,) = re.findall(r"^```yaml\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
 (COMMANDS,) = re.findall(r"^```\n(.*?)^```$", SECTION.split("### Then")[1], re.MULTILINE | re.DOTALL)
-LIST, CATALOGUE = "broker/brokerages/production_job/rules.py", "config/gdpconfig.yaml"
+LIST, CATALOGUE = "broker/brokerages/production_job/brokerage.py", "config/gdpconfig.yaml"
 #: What the page says is made.
 MADE = ("docs/reference/", "docs/explanation/architecture.md", "tests/gdpconfig/defaults.yaml", "config/sources.yaml")
 NOT_COPIED = shutil.ignore_patterns(

@@ -31,9 +31,8 @@ from broker.codec.packed_reasons import (
 )
 from broker.codec.packed_remarks import Notes, Remarks, RemarksCorruptError, pack_remarks, unpack_remarks
 from broker.codec.runs import pack_runs, pack_small, unpack_codes, unpack_runs, unpack_small
-from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
+from broker.domain.chosen_candidates import ChosenCandidates, Legend, LegendCorruptError, no_candidates
 from broker.domain.decisions import Candidate, FunnelStep
-from broker.domain.legend import Legend, LegendCorruptError
 
 
 def legend(groups: Sequence[str], codes: int = 4, factors: Sequence[str] = ()) -> Legend:

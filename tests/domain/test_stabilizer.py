@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.domain.stabilizer import KEYS, StabilizerLoad, stabilize, stats
+from broker.domain.analysis import KEYS, StabilizerLoad, stabilize, stats
 from broker.gdpconfig import Tuning
 
 NUMBER = Tuning.defaults().only(KEYS).number

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.brokerages.production_job import rules as production_job
-from broker.brokerages.production_task import rules as production_task
+from broker.brokerages.production_job import brokerage as production_job
+from broker.brokerages.production_task import brokerage as production_task
 from broker.codec.task_work_codec import decode_task_work, encode_task_work, task_of
 from broker.codec.work_codec import WorkCorruptError
 from broker.domain.task_work import TaskWork

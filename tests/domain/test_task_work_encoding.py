@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from broker.codec import column_texts
 from broker.codec.compression import unpack_work
 from broker.codec.task_work_codec import TaskWorkEncoder, encode_task_work, task_of
-from broker.domain.arrays import texts
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import RowsByKind, texts
 from broker.domain.task_work import (
     AssigningTable,
     OutputTable,

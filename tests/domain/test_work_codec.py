@@ -24,8 +24,7 @@ from broker.codec.work_codec import (
 )
 from broker.codec.work_texts import WorkText, cut_text
 from broker.domain.counted_load import CountedLoad
-from broker.domain.rebrokered_from import RebrokeredFrom
-from broker.domain.work import InputTable, ReplicaTable, Work
+from broker.domain.work import InputTable, RebrokeredFrom, ReplicaTable, Work
 from tests.engine.small_work import Dataset, replica, work_of
 
 

@@ -14,15 +14,19 @@ from hypothesis import strategies as st
 from broker.codec import column_texts, work_codec
 from broker.codec.compression import unpack_work
 from broker.codec.work_codec import WorkEncoder, chunk_of, encode_work
-from broker.domain.alternatives import AcceptedCores
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, objects, texts
-from broker.domain.chunk_plan import ChunkPlan
-from broker.domain.counted_load import CountedLoad, QueueJobs, forms_of
-from broker.domain.held_parts import HeldParts
-from broker.domain.placement_constraints import PlacementConstraints
-from broker.domain.rebrokered_from import RebrokeredFrom
-from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.counted_load import ChunkPlan, CountedLoad, QueueJobs, forms_of
+from broker.domain.work import (
+    AcceptedCores,
+    HeldParts,
+    InputTable,
+    PlacementConstraints,
+    RebrokeredFrom,
+    ReplicaTable,
+    Work,
+    WorkTable,
+)
 
 NUMBERS = (0.0, -0.0, 1.0, -2.5, 1e300, 5e-324, float("nan"), float("inf"), float("-inf"), 2.0**53)
 TEXTS = (None, "", "a", 'q"\\\n],"', "Zürich", "\ud800", "nan", "1")

@@ -10,7 +10,7 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig.tuning import Tuning
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import SourceState
 from tests.engine.small_work import Dataset, work_of
 from tests.snapshot.raw_grid import build, small_grid
 

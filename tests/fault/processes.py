@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker import resources
 from broker.simulation.model.demo.facts import facts_from_texts
 from broker.simulation.model.demo.grid import build_scenario

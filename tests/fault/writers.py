@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.decisions import Candidate, Decision
+from broker.domain.decisions import Candidate, Decision, DecisionRecord, Origin
 from broker.domain.placements import Placement
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.domain.work import DroppedRow
-from broker.feeds.model.changes import compare
-from broker.feeds.model.rows import MappedTable, check_dropped_rows, check_shrunk
+from broker.feeds.model.rows import MappedTable, check_dropped_rows, check_shrunk, compare
 from broker.fetching.documents import DocumentRefused
 
 BEFORE = {("same",): ({"a": 1, "b": [2]},), ("other",): ({"a": 1, "old": 2},), ("gone",): ({},), ("kept",): ({},)}

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from broker.fetching.files import path_of
-from broker.fetching.terms import (
+from broker.fetching.documents import (
     Credentials,
     Fetched,
     FetchTerms,
@@ -26,7 +25,7 @@ from broker.fetching.terms import (
     trusted_by,
     try_pause_s,
 )
-from broker.fetching.web import fetch, shown
+from broker.fetching.web import fetch, path_of, shown
 from tests.feeds.web_server import DRIPPING, breaks_off, never_ends, says, serving
 
 BODY = b'{"a": {}}'

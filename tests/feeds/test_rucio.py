@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.feeds.model.rucio.answers import RawAnswer, Replica, read_answer
+from broker.feeds.model.rucio.answers import (
+    Asked,
+    Needed,
+    Pace,
+    RawAnswer,
+    Replica,
+    after_answer,
+    after_failure,
+    due,
+    read_answer,
+)
 from broker.feeds.model.rucio.quotas import quota_table
-from broker.feeds.model.rucio.schedule import Asked, Needed, Pace, after_answer, after_failure, due
 from broker.feeds.model.rucio.space import GB, space_table, usage_of_rows
 from broker.simulation.model.demo.grid_documents import GridSize, rse_usage
 from tests.feeds.documents import NOW, codes, document, raw

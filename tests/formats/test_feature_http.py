@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from broker.formats.model.feature_http import MAX_HEADER_BYTES, Fetched, fetch, fetch_all, freshness_s
-from broker.formats.model.plain_values import Unreadable
+from broker.formats.model.feature_keys import Unreadable
 from tests.formats.feature_server import FeatureServer
 
 

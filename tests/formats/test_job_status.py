@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.formats.model.feature_keys import BadTextError
 from broker.formats.model.job_status import KEYS, JobStatus, Payload, parse, reckon, record_of, texts_of
-from broker.formats.model.plain_values import BadTextError
 from tests.formats.contract_cases import cases, contents
 
 DOCUMENT = cases("job_status")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.model.feature_keys import KEYS, keys_of, names_of
+from broker.formats.model.feature_keys import KEYS, Unreadable, keys_of, names_of
 from broker.formats.model.machine_job_features import (
     Derived,
     Features,
@@ -18,7 +18,6 @@ from broker.formats.model.machine_job_features import (
     fits,
     parse,
 )
-from broker.formats.model.plain_values import Unreadable
 from tests.formats.contract_cases import cases, contents
 
 DOCUMENT = cases("machine_job_features")

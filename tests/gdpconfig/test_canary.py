@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from broker.gdpconfig.canary import Canary, CanaryRefused, check_canary
 from broker.gdpconfig.catalogue import shipped_catalogue
-from broker.gdpconfig.proposals import read_proposals
+from broker.gdpconfig.proposals import Canary, CanaryRefused, check_canary, read_proposals
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

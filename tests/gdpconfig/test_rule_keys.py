@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 
 import broker.rules
-from broker.engine.job.step_keys import STEP_KEYS
+from broker.engine.job.steps import STEP_KEYS
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.rules.contract import Rule
 

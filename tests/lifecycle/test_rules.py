@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.gdpconfig.catalogue import shipped_catalogue
-from broker.lifecycle.model.codes import FAILURES, KILLS, watcher_code
+from broker.lifecycle.model.jobs import FAILURES, KILLS, watcher_code
 from broker.lifecycle.model.limits import HIGH_PRIORITY, LASTSTART
 from broker.lifecycle.model.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, rules_of
 

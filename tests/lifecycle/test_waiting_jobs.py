@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.lifecycle.model.waiting_jobs import WaitingJob, youngest_first
+from broker.lifecycle.model.jobs import WaitingJob, youngest_first
 
 MADE = datetime(2026, 8, 1, 10)  # noqa: DTZ001 - as in PanDA's tables
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.domain.software import GpuSummary, Hardware, HardwareEntry
+from broker.domain.queues import GpuSummary, Hardware, HardwareEntry
 from broker.matching.architecture import read
 from broker.matching.hardware import match_hardware
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain.software import (
+from broker.domain.queues import (
     ContainerSources,
     GpuSummary,
     Hardware,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.domain.software import Hardware, HardwareEntry, QueueSoftware
+from broker.domain.queues import Hardware, HardwareEntry, QueueSoftware
 from broker.matching.patterns import PatternUnsupportedError
 from broker.matching.platforms import is_pattern, resolved
 

@@ -32,7 +32,7 @@ NEEDS_EXTRAS = (
     "broker/api/",
     "broker/web/",
     "agents/service/json_log.py",
-    "agents/service/traces.py",
+    "agents/service/cycle.py",
     *(f"broker/{feature}/{layer}/" for feature in house()["features"] for layer in ("routes", "pages")),
 )
 

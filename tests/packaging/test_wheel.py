@@ -75,7 +75,7 @@ def run_unpacked(unpacked: Path, folder: Path, *words: str) -> subprocess.Comple
 
 def test_data_is_found_without_the_checkout(unpacked: Path, tmp_path: Path) -> None:
     code = (
-        "from broker import resources; from broker.store.schema.schema_files import declared_tables;"
+        "from broker import resources; from broker.store.connection.tables import declared_tables;"
         "print(resources.path('config/agents.yaml')); print(len(declared_tables('panda')))"
     )
     done = run_unpacked(unpacked, tmp_path, "-c", code)

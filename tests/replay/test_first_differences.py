@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.decisions.answers.replay import Difference, Replayed
-from broker.decisions.answers.replay_inputs import replayed_file
+from broker.decisions.answers.replay import Difference, Replayed, replayed_file
 from tests.replay.first_differences import REMEDY, first_differences
 
 CASE = Path(__file__).parent / "cases" / "analysis_job.json.gz"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.decisions.answers.replay_inputs import replayed_file
+from broker.decisions.answers.replay import replayed_file
 from tests.replay.first_differences import first_differences
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json.gz"))

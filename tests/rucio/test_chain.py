@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.api.listening import Listening
 from broker.api.process import serving
+from broker.api.server import Listening
 from broker.store.connection.database import Database
 from tests.cli.commands import runner
 from tests.pilots.panda.pilot_grid import AGENT

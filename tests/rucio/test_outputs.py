@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.service.base import CycleReport, CycleRequest
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from agents.tasks.rucio_output import RucioOutputAgent, RucioOutputOptions
 from broker.feeds.model.rucio.writing import RucioRefused, RucioWritingClient, Rule
 from broker.store.connection.database import Database

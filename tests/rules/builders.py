@@ -9,12 +9,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import Floats
+from broker.domain.arrays import Floats, RowsByKind
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
-from broker.domain.queues import QueueTable
-from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.software import GpuSummary, Hardware, HardwareEntry, QueueOffer, QueueSoftware, SoftwareOffers
+from broker.domain.queues import (
+    GpuSummary,
+    Hardware,
+    HardwareEntry,
+    QueueOffer,
+    QueueSoftware,
+    QueueTable,
+    SoftwareOffers,
+)
 from broker.domain.work import WorkTable
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Load, LoadCut, Rule, TuningView, Weight

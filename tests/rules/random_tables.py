@@ -14,12 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.alternatives import AcceptedCores
 from broker.domain.facts import JobFacts
-from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.queues import QueueTable
-from broker.domain.rebrokered_from import RebrokeredFrom
-from broker.domain.work import WorkTable
+from broker.domain.work import AcceptedCores, PlacementConstraints, RebrokeredFrom, WorkTable
 from tests.rules.builders import GB, NOW_S, OF_CHUNK, OF_QUEUE, facts_of, make_queues, make_tasks
 
 N = None

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.service.profile_file import load_profile
-from broker.brokerages.analysis_job.rules import PERSISTENT, TEMPORARY
-from broker.brokerages.generic_job.rules import FILTERS as OF_GENERIC_JOBS
-from broker.brokerages.production_job.rules import FILTERS as OF_JOBS
-from broker.brokerages.production_task.rules import FILTERS as OF_TASKS
+from broker.brokerages.analysis_job.brokerage import PERSISTENT, TEMPORARY
+from broker.brokerages.generic_job.brokerage import FILTERS as OF_GENERIC_JOBS
+from broker.brokerages.production_job.brokerage import FILTERS as OF_JOBS
+from broker.brokerages.production_task.brokerage import FILTERS as OF_TASKS
 from broker.brokerages.profile import rules_of
 from broker.domain.analysis import AnalysisFacts
 from broker.engine.analysis.facts import PASS_FACTS
 from broker.engine.shared import pair_state
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
-from broker.engine.shared.surviving_pairs import PairsLeft
+from broker.engine.shared.pair_state import PairsLeft
 from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, JobPairs, TaskPairs
 from broker.snapshot.source_list import NAMES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for

@@ -15,16 +15,21 @@ import pytest
 
 from broker.brokerages.job.assigned import CANDIDATES_FULL
 from broker.brokerages.registry import brokerage, offered
-from broker.codec.main_reasons import NO_CANDIDATES
+from broker.codec.decision_counts import NO_CANDIDATES
 from broker.decisions.answers import known_reasons as reasons
-from broker.decisions.answers.known_reasons import known_reasons, reason_of, reasons_of, who_can_act
+from broker.decisions.answers.known_reasons import (
+    about_work,
+    known_reasons,
+    no_queue_that,
+    reason_of,
+    reasons_of,
+    who_can_act,
+)
 from broker.decisions.answers.reason_codes import given_codes
-from broker.decisions.answers.reason_sentences import about_work, no_queue_that
 from broker.domain.arrays import Bools
-from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Observation
-from broker.domain.reason import Reason
+from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Observation, Reason
 from broker.engine.analysis import throttle
-from broker.engine.analysis.throttle_reasons import THROTTLED
+from broker.engine.analysis.throttle import THROTTLED
 from broker.engine.job import veto
 from broker.engine.job.input_faults import INPUT_FAULTS
 from broker.engine.job.placement import FLOW_CODES

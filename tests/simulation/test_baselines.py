@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from broker.brokerages.profile_options import ProfileError
+from broker.brokerages.profile import ProfileError
 from broker.errors import BrokerError
 from broker.simulation.answers.figures_of_merit import sentence
 from broker.simulation.commands.policies import wanted_policies

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from agents.service.base import Agent
 from broker.codec.work_codec import decode_load
-from broker.domain.chunk_plan import ChunkPlan
+from broker.domain.counted_load import ChunkPlan
 from broker.simulation.answers.simulated_agents import ThroughDatabase
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_kinds import Fixed, fixed_kind

@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.raw import RawSource, Rows
+from broker.snapshot.raw import RawSource, Rows, SourceState
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source_list import grid_sources
-from broker.snapshot.source_states import SourceState
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 #: Sources whose rows the broker writes itself, within the constraints of its tables.

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.raw import decode, encode
+from broker.snapshot.raw import SourceState, decode, encode
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.source_states import SourceState
 from tests.snapshot.raw_grid import COLUMNS, NOW, build, queue, small_grid, sources
 
 

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.raw import RawSource, Rows
-from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import RawSource, Rows, SourceState
+from broker.snapshot.snapshot import Snapshot, tightened
 from broker.snapshot.sources.features import TABLE
-from broker.snapshot.tighten import tightened
 from tests.snapshot.raw_grid import NOW, ago, queue, small_grid, sources, ucore
 
 COLUMNS = (

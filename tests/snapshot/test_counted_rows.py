@@ -10,8 +10,7 @@ import pytest
 
 from broker.domain.work import DroppedRow
 from broker.snapshot.counted_rows import NUMBER_COLUMNS, read_columns, usable_counts
-from broker.snapshot.raw import EMPTY, Rows
-from broker.snapshot.readings import BadValueError, not_negative, text, zero_if_null
+from broker.snapshot.raw import EMPTY, BadValueError, Rows, not_negative, text, zero_if_null
 from broker.snapshot.sources.jobs import COUNT_COLUMNS
 
 ODD = (None, 0, 3, 2.5, "7", "", "x", True, -1, math.nan, math.inf, 10**400)

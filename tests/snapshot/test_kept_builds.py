@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.build_cache import MARGIN_S, KeptBuilds
-from broker.snapshot.draft import Draft
+from broker.snapshot.draft import MARGIN_S, Draft, KeptBuilds
 from broker.snapshot.raw import RawSource, Rows, encode
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.links import LINK_VALIDITY_S

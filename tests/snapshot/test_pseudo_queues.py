@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.snapshot.build_queues import ResourceType, pseudo_queues
+from broker.snapshot.build_queues import pseudo_queues
 from broker.snapshot.queue_rows import QueueRecord, read_queue
+from broker.snapshot.snapshot import ResourceType
 
 OPEN = math.nan
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
 from broker.snapshot.queue_rows import DEFAULT_MAXWDIR_MB, QueueRecord, read_queue
-from broker.snapshot.readings import BadValueError
+from broker.snapshot.raw import BadValueError
 
 
 def record(**data: Any) -> QueueRecord:

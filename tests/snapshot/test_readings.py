@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.snapshot.readings import (
+from broker.snapshot.raw import (
     MAX_JSON_CHARACTERS,
     MAX_NAME_CHARACTERS,
     BadValueError,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.domain.software import ContainerSources, GpuSummary, Hardware, HardwareEntry, QueueOffer, tag_key
+from broker.domain.queues import ContainerSources, GpuSummary, Hardware, HardwareEntry, QueueOffer, tag_key
 from broker.domain.work import DroppedRow
 from broker.matching.match_queue import match_queue
 from broker.matching.need import need_of, read_release

@@ -11,9 +11,8 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.source import AnySource, Source, TableRead
-from broker.snapshot.source_list import GRID_SOURCES, OFFERED_SOURCES
-from broker.snapshot.source_points import outside_source
-from broker.store.snapshots.snapshot_loading import COLUMNS
+from broker.snapshot.source_list import GRID_SOURCES, OFFERED_SOURCES, outside_source
+from broker.store.snapshots.stored_snapshots import COLUMNS
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 ALL: tuple[AnySource, ...] = (*GRID_SOURCES, *(source() for source in OFFERED_SOURCES))

@@ -10,10 +10,8 @@ import yaml
 
 from broker import resources
 from broker.snapshot.raw import RawSource, Rows
-from broker.snapshot.source import SourceLimit
-from broker.snapshot.source_limits import limits_of
-from broker.snapshot.source_list import GRID_SOURCES
-from broker.snapshot.source_states import assess
+from broker.snapshot.source import SourceLimit, assess
+from broker.snapshot.source_list import GRID_SOURCES, limits_of
 from broker.snapshot.sources.pilots import PILOTS
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

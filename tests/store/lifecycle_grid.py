@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
-from agents.service.configuration import config_file
+from agents.service.configuration import ProcessSettings, config_file
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.lifecycle.statements.actions import JobAction
 from broker.lifecycle.statements.scan import find_due
 from broker.store.connection.database import Database

@@ -11,9 +11,8 @@ import pytest
 
 from agents.service import fault_points
 from agents.service.base import CycleReport, CycleRequest
-from agents.service.configuration import ConfigurationError
+from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.fault_points import InjectedFaultError
-from agents.service.process import ProcessSettings
 from agents.service.registry import make
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import Feeding

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.errors import Refused
-from broker.formats.statements.sss_import import NotOurTables
+from broker.formats.statements.sss_exchange import NotOurTables
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from agents.feeds.rucio_connection import RucioOptions
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from agents.tasks.rucio_output import RucioOutputAgent, RucioOutputOptions
 from broker.feeds.model.rucio.answers import Did
 from broker.feeds.model.rucio.client import RucioUnavailable

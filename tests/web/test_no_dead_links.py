@@ -15,8 +15,7 @@ import pytest
 import broker
 from broker.access.claims import Expected, Fault
 from broker.api.problem_codes import PROBLEM_CODES, error_classes
-from broker.api.problems import code_of_class
-from broker.api.token_refusals import USED, told_of
+from broker.api.problems import USED, code_of_class, told_of
 
 MOST_OF_A_PATTERN = 6
 """Addresses of one pattern that are asked for; every key, rule and code is, as each has a page of its own."""

@@ -11,13 +11,13 @@ import pytest
 
 from broker.api.app import create_app
 from broker.api.guarded_route import GuardedRoute
-from broker.decisions.pages.waterfall import Step, waterfall
+from broker.decisions.pages.tasks import Step, waterfall
 from broker.store.connection.database import Database
 from broker.web.formats import visible
 from broker.web.issuer_login import challenge_of
 from broker.web.mounting import page_parts
-from broker.web.page_route import PageRoute
-from broker.web.pictures.scale import element, heat, nice_limit
+from broker.web.pictures.bars import element, heat, nice_limit
+from broker.web.rendering import PageRoute
 from broker.web.sessions import COOKIE, Sessions
 from tests.api.serving import BEARER, TOKEN, client_of, serving, shipped, utc_now
 from tests.brokerages.small_grid import TASK

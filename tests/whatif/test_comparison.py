@@ -11,8 +11,7 @@ import pytest
 
 from broker.domain.arrays import texts
 from broker.whatif.model import task_differences
-from broker.whatif.model.comparison import Difference, added, difference
-from broker.whatif.model.json_output import task_documents, total_documents
+from broker.whatif.model.comparison import Difference, added, difference, task_documents, total_documents
 from broker.whatif.model.outcome_columns import Compared, Side
 from broker.whatif.model.task_differences import NEVER_A_CANDIDATE, TaskDifference
 

@@ -13,7 +13,7 @@ from broker import resources
 from broker.brokerages.base import ReplayedDecision
 from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.brokerages.registry import decode_batches, replay_decisions
 from broker.codec.compression import unpack_work
 from broker.codec.work_codec import Body, unpacked
 from broker.gdpconfig.proposals import proposed

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.domain.decision_records import Origin
+from broker.domain.decisions import Origin
 from broker.store.decisions.stored_cycles import CycleKey
 from broker.whatif.answers.stored_cases import newest_keys
 

@@ -21,22 +21,21 @@ from broker import __version__
 from broker.brokerages.base import ReplayedDecision, StoredBatch
 from broker.brokerages.profile import rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.brokerages.registry import decode_batches, replay_decisions
 from broker.engine.compiled import loading
 from broker.engine.job import cycle as job_cycle
 from broker.errors import BrokerError
 from broker.gdpconfig.catalogue import KeyEntry, ValueType, shipped_catalogue
 from broker.gdpconfig.proposals import proposed, read_proposals
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.raw import decode
+from broker.snapshot.raw import SourceState, decode
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.source_states import SourceState
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
 from broker.whatif.model.cases import Case, Change, QueueField, SnapshotParts, StoredOutcome
+from broker.whatif.model.changes import with_fields
 from broker.whatif.model.comparison import Totals
 from broker.whatif.model.evaluate import Prepared, decide_case
-from broker.whatif.model.queue_changes import with_fields
 from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change
 
 STORED = Path(__file__).parents[1] / "replay" / "cases"

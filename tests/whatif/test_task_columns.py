@@ -7,9 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from broker.brokerages.production_task.assign import decided_blocks
+from broker.brokerages.production_task.assign import columns_of, decided_blocks
 from broker.brokerages.production_task.brokerage import ProductionTask, StoredTaskBatch
-from broker.brokerages.production_task.nucleus_rows import columns_of
 from broker.brokerages.profile import rules_of
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.engine.shared.pair_state import FEASIBLE

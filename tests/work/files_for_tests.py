@@ -9,8 +9,7 @@ import numpy as np
 
 from broker.domain.arrays import floats, texts
 from broker.work.chunks import InputFiles
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import NULL_INTEGER, FileTable, joined
+from broker.work.input_files import NULL_INTEGER, DatasetUse, FileTable, joined
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
 
 COLUMNS = ("fileid", "lfn", "size", "nevents", "start", "end", "boundary", "lumi", "ram", "attempt")

@@ -4,7 +4,7 @@ import numpy as np
 
 from broker.work.assemble import CycleWork, assemble, settings_of
 from broker.work.chunks import ChunkTable
-from broker.work.datasets import DatasetUse
+from broker.work.input_files import DatasetUse
 from broker.work.job_model import CutLimits
 from broker.work.tasks import split_rules_of
 from tests.work.files_for_tests import MB, dataset_table, one_chunk, plain_files, task_table

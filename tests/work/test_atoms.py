@@ -14,8 +14,7 @@ from broker.work.atoms import (
     longest_run_events,
 )
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import FileTable, effective_events, joined, unique_totals
+from broker.work.input_files import DatasetUse, FileTable, effective_events, joined, unique_totals
 from broker.work.split_settings import SplitSettings, smallest_job
 from tests.work.files_for_tests import MB, file_table, one_chunk, plain_files
 from tests.work.random_chunks import Row, master_files, settings

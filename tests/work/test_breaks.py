@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from broker.work.breaks import job_breaks, next_breaks, range_breaks, unlimited_files
-from broker.work.split_settings import SplitSettings
+from broker.work.split_settings import SplitSettings, job_breaks, next_breaks, range_breaks, unlimited_files
 from tests.work.files_for_tests import file_table
 
 Row = dict[str, int | None]

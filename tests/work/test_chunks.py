@@ -18,8 +18,7 @@ from broker.work.chunks import (
     secondary_limit,
     uses_of,
 )
-from broker.work.datasets import DatasetUse, parse_attributes
-from broker.work.input_files import joined
+from broker.work.input_files import DatasetUse, joined, parse_attributes
 from broker.work.tasks import DatasetTable, TaskTable, split_rules_of
 from tests.work.files_for_tests import dataset_table, file_table, task_table
 

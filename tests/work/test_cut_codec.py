@@ -18,8 +18,7 @@ from broker.domain.arrays import Bools
 from broker.work.assemble import CycleWork
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.cut_jobs import CutJobs
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import FileTable, joined
+from broker.work.input_files import DatasetUse, FileTable, joined
 from broker.work.job_model import CutLimits
 from broker.work.split_settings import SplitSettings
 from tests.engine.small_work import Dataset, replica, work_of

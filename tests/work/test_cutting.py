@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from broker.work.cut_jobs import CutJobs, joined_jobs, no_jobs
 from broker.work.cutting import FileCutter, JobCutter, RunCutter, job_cutter
-from broker.work.datasets import DatasetUse
 from broker.work.file_sums import runs_of
-from broker.work.input_files import FileTable
+from broker.work.input_files import DatasetUse, FileTable
 from broker.work.job_model import CutLimits, JobModel
 from broker.work.split_settings import SplitSettings
 from tests.work.files_for_tests import MB, file_table, one_chunk, plain_files

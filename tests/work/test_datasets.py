@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.work.datasets import DatasetUse, is_container, parse_attributes, scope_and_name
+from broker.work.input_files import DatasetUse, is_container, parse_attributes, scope_and_name
 
 
 @pytest.mark.parametrize(

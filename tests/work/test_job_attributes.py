@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from broker.snapshot.build_queues import ResourceType
-from broker.work.job_attributes import (
+from broker.snapshot.snapshot import ResourceType
+from broker.work.cut_jobs import (
     chunk_ram_mb,
     core_count,
     job_priority,

@@ -12,8 +12,7 @@ from broker.domain.arrays import floats, objects, texts
 from broker.work import locality
 from broker.work.catalogue import Catalogue, PlacedDatasets, ReplicaRows
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import FileTable, joined
+from broker.work.input_files import DatasetUse, FileTable, joined
 from broker.work.locality import InputPlaces, NamedFiles, RankLimits, place_inputs, real_datasets, wanted_ranks
 from tests.work.files_for_tests import dataset_table, file_table, one_chunk
 from tests.work.plain_places import plain_replicas

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.engine.job.united_parts import united_parts
-from broker.work.datasets import DatasetUse
-from broker.work.parts_held import parts_of_replicas
+from broker.engine.job.input_lookup import united_parts
+from broker.work.input_files import DatasetUse
+from broker.work.locality import parts_of_replicas
 from tests.work.files_for_tests import file_table, one_chunk
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import FileTable
+from broker.work.input_files import DatasetUse, FileTable
 from broker.work.sequential import SequentialCutter
 from broker.work.split_settings import SplitSettings
 from tests.work.files_for_tests import file_table, plain_files

@@ -17,7 +17,7 @@ from broker.alongside.statements import plugin_calls
 from broker.alongside.statements.plugin_calls import CallCount
 from broker.brokerages.registry import offered
 from broker.errors import NotFound
-from broker.fetching.terms import Surroundings
+from broker.fetching.documents import Surroundings
 from broker.service.answers.examination import all_findings
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from agents.alongside.panda_api import ROLE_REMEDY, PandaApi, PandaRefuses
 from agents.lifecycle.ending_options import EndingOptions, PandaApiOptions
 from agents.service import registry
-from agents.service.configuration import AgentSection
-from agents.service.process import ProcessSettings
-from broker.fetching.terms import NotFetched, Surroundings
+from agents.service.configuration import AgentSection, ProcessSettings
+from broker.fetching.documents import NotFetched, Surroundings
 from broker.service.answers.doctor import Finding
 
 #: Agents that end jobs.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from broker.alongside.answers.shadow_models import DecidedBy
 from broker.alongside.statements.own_placements import DecidingCycle
 from broker.alongside.statements.panda_placements import Placement, Wait
-from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import StoredDecision
 
 
 class Deciders:

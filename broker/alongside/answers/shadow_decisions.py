@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from broker.alongside.statements.panda_placements import Chunk
-from broker.domain.decision_records import StoredDecision
-from broker.domain.decisions import Decision
+from broker.domain.decisions import Decision, StoredDecision
 from broker.domain.rejection_counts import unified_of
 
 #: Reasons for which something is not compared.

@@ -10,7 +10,7 @@ from broker.alongside.answers.shadow_decisions import Decided
 from broker.alongside.answers.shadow_models import Placer
 from broker.alongside.statements.own_placements import DecidingCycle
 from broker.alongside.statements.panda_placements import Chunk, Placement, Wait
-from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import StoredDecision
 from broker.domain.rejection_counts import unified_of
 
 TASK_BROKERAGE = "production_task"

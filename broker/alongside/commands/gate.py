@@ -14,10 +14,8 @@ from broker.alongside.answers.gate_models import Gate
 from broker.alongside.answers.gate_page import gate_page
 from broker.alongside.answers.sentences import gate_cells, verdict_sentence
 from broker.alongside.commands.shadow_plot import plot_shadow
-from broker.cli.context import open_store, settings_of
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import print_table, say
-from broker.cli.time_arguments import moment_of
+from broker.cli.context import moment_of, open_store, settings_of
+from broker.cli.output import print_json, print_table, say
 from broker.errors import GATE_CLOSED, WRONG_USAGE, BrokerError
 from broker.store.query_context import Asking
 from broker.whatif.model.plot import check_plot

@@ -11,12 +11,10 @@ import typer
 from broker.alongside.model.plugin_switch import WHOLE, PluginSwitch
 from broker.alongside.statements import plugin_switches
 from broker.cli.context import open_store
-from broker.cli.rendering.cells import utc
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import print_table
-from broker.cli.rendering.visible_text import remark
+from broker.cli.output import print_json, print_table
+from broker.cli.rendering.cells import remark, utc
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -23,11 +23,9 @@ from broker.alongside.answers.shadow_models import AgreementLine, Shadow
 from broker.alongside.commands.gate import NeedsAGate, show_gate
 from broker.alongside.commands.shadow_plot import plot_shadow
 from broker.brokerages.registry import offered
-from broker.cli.context import open_store, settings_of
+from broker.cli.context import SCENARIO_IF_LOADED, at_option, duration, moment_of, open_store, settings_of
+from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
-from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
 from broker.store.query_context import Asking, known_name
 from broker.whatif.model.plot import check_plot
 

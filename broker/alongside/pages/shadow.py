@@ -22,8 +22,7 @@ from broker.alongside.routes.shadow import judged
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow
 from broker.api.state import State
-from broker.web.page_route import page_router
-from broker.web.rendering import show
+from broker.web.rendering import page_router, show
 
 router = page_router(tag="alongside")
 MOST_ROWS = 50

@@ -14,9 +14,8 @@ from broker.snapshot.source import AnySource, StatementRead, TableRead
 from broker.snapshot.source_list import GRID_SOURCES, OFFERED_SOURCES
 from broker.snapshot.sources.recent_starts import RECENT_STARTS
 from broker.snapshot.sources.user_jobs import USER_JOBS
-from broker.store.connection.tables import JOB_TABLES, counted_table
+from broker.store.connection.tables import JOB_TABLES, PANDA, counted_table, declared_tables
 from broker.store.reads.analysis_requests import FAILURE_COLUMNS
-from broker.store.schema.schema_files import PANDA, declared_tables
 from broker.work.chunks import INPUT_FAMILIES
 
 #: Tables that are read with the tasks of a cycle, not with the grid.

@@ -12,9 +12,8 @@ from psycopg import sql
 from broker.alongside.model.panda_reader import PandaSchemas
 from broker.alongside.statements.table_copy import TableCopy
 from broker.store.connection.database import Database
-from broker.store.connection.names import META_TABLES, Names, quoted
+from broker.store.connection.tables import META_TABLES, PANDA, Names, TableShape, declared_tables, quoted
 from broker.store.schema.migrate import WRITING_COPIES
-from broker.store.schema.schema_files import PANDA, TableShape, declared_tables
 
 _STAGED = "staged_copy"
 COUNTED = "counted"

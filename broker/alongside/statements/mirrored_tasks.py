@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from broker.alongside.statements.table_copy import LIVE_STATUSES
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.work.chunks import INPUT_FAMILIES
 
 _WITHOUT_PARAMETERS = """

@@ -15,7 +15,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from broker.alongside.statements.panda_placements import Chunk
-from broker.store.decisions.repeat_reads import pattern_of
+from broker.store.decisions.decision_rows import pattern_of
 
 _READ_DECISIONS = sa.text("""
     SELECT brokerage, jeditaskid, datasetid, coalesce(ramcount, 0)::float8 AS ramcount, decided_at

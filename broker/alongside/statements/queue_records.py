@@ -13,7 +13,7 @@ from broker.alongside.statements.panda_placements import naive
 from broker.store.connection.array_transfer import array_of_texts
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
-from broker.work.datasets import scope_and_name
+from broker.work.input_files import scope_and_name
 
 RECORD_COLUMNS = (
     "computingsite",

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from broker.alongside.model.panda_reader import PandaSchemas
-from broker.store.connection.names import META_TABLES
+from broker.store.connection.tables import META_TABLES
 
 #: Statuses of tasks that a brokerage reads.
 LIVE_STATUSES = ("assigning", "ready", "running", "scouting", "topreprocess", "preprocessing", "pending")

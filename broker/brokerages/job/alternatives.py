@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broker.codec.work_codec import chunk_of
-from broker.domain.alternatives import WayToRun
-from broker.domain.work import Work, WorkTable
+from broker.domain.work import WayToRun, Work, WorkTable
 from broker.engine.job.cycle import JobCycle
 from broker.work.assemble import CycleWork
 

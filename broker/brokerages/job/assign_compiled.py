@@ -11,15 +11,13 @@ from functools import cached_property
 from typing import Any
 
 from broker.brokerages.base import StageTimes
-from broker.brokerages.job.assigned import AssignedChunk
+from broker.brokerages.job.assigned import AssignedChunk, LoopPart
 from broker.brokerages.job.flat_work import ONE_WORD, flat_columns
-from broker.brokerages.job.loop_chunks import LoopPart
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.loop_parts import analysis_loop_parts
 from broker.engine.compiled.columns import Columns, FlatBlock, Outcome, UserPairs
-from broker.engine.compiled.flat_block import flat_block, room_for
 from broker.engine.compiled.loading import loop_for
-from broker.engine.compiled.loop_parts import LoopParts, loop_parts
+from broker.engine.compiled.loop_parts import LoopParts, flat_block, loop_parts, room_for
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
 from broker.rules.production_job.cuts.cap import SHIPPED_CAP

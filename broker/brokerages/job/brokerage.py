@@ -21,19 +21,17 @@ from broker.brokerages.job.job_rows import job_rows
 from broker.codec.cut_codec import CutEncoder, cycle_work
 from broker.codec.work_codec import Body, StoredWork, WorkCorruptError, WorkEncoder, joined_work, missing_columns
 from broker.domain.arrays import Bools, Ints, Texts
-from broker.domain.decision_records import DecisionRecord
-from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
+from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision, DecisionRecord
 from broker.domain.placements import Placement, Written
 from broker.domain.work import Work
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
-from broker.engine.job.decision import decision_of
-from broker.engine.job.every_rule import every_rule
+from broker.engine.job.decision import decision_of, every_rule
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.job.why_not import why_not, why_not_each
 from broker.engine.shared.answer import Answer, RuleVerdict
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import RuleFault
+from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.rank import REASONS as RANKING_REASONS
 from broker.engine.shared.split_cycle import SplitCycle
 from broker.gdpconfig import Tuning

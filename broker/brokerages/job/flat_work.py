@@ -15,11 +15,9 @@ from broker.engine.compiled.columns import CHUNK, LIMITS, LISTED, QUEUE, USE, Co
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.distribute import group_size
 from broker.work.assemble import CycleWork
-from broker.work.breaks import range_breaks
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import NULL_INTEGER, stored_bytes
+from broker.work.input_files import NULL_INTEGER, DatasetUse, stored_bytes
 from broker.work.job_model import GIGABYTE_BYTES, job_model_columns
-from broker.work.split_settings import WHOLE_BOUNDARY, SplitSettings
+from broker.work.split_settings import WHOLE_BOUNDARY, SplitSettings, range_breaks
 
 #: Files of a secondary for one of the master, or for a job, above this are left to whole numbers of any size.
 _MOST_FILES = 1e9

@@ -15,8 +15,7 @@ import numpy as np
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign import JobMaker
 from broker.brokerages.job.assigned import AssignedChunk
-from broker.domain.chunk_plan import ChunkPlan
-from broker.domain.counted_load import CountedLoad
+from broker.domain.counted_load import ChunkPlan, CountedLoad
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from broker.brokerages.job.assigned import AssignedChunk
-from broker.brokerages.job.loop_chunks import jobs_of
+from broker.brokerages.job.assigned import AssignedChunk, jobs_of
 from broker.domain.arrays import Bools, Floats, Ints, distinct, taken, texts
 from broker.domain.placements import JobFileTable, JobTable, Placement, TaskSeen
 from broker.domain.queues import QueueTable
@@ -18,7 +17,7 @@ from broker.domain.work import WorkTable
 from broker.engine.job.facts import software_offers
 from broker.rules.shared.software_need import chunk_needs, platform_of_jobs
 from broker.snapshot.snapshot import Snapshot
-from broker.work import job_attributes as attributes
+from broker.work import cut_jobs as attributes
 from broker.work.assemble import CycleWork
 from broker.work.chunks import InputFiles
 from broker.work.cut_jobs import CutJobs

@@ -1,4 +1,11 @@
-"""The production task brokerage."""
+"""The production task brokerage.
+
+The production task brokerage: its rules, in order, with the reason for each position.
+
+Source: ATLAS Production Task Brokerage; Special Brokerage for ATLAS Full-chain. The order is PanDA's. A nucleus that a
+rule rejects is gone, so the order decides the code that is shown, and which nuclei are left when the check of data
+locality asks whether any has enough.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +20,88 @@ from typing import Any
 import numpy as np
 
 from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, StageTimes
-from broker.brokerages.production_job.rules import NAME as JOB_BROKERAGE
-from broker.brokerages.production_task import rules as shipped
-from broker.brokerages.production_task.assign import AssignedTask, assign_tasks, decided_blocks
-from broker.brokerages.production_task.nucleus_rows import columns_of, nucleus_rows, output_endpoints
-from broker.brokerages.production_task.rules import asked_filters
+from broker.brokerages.production_job.brokerage import NAME as JOB_BROKERAGE
+from broker.brokerages.production_task.assign import (
+    AssignedTask,
+    assign_tasks,
+    columns_of,
+    decided_blocks,
+    nucleus_rows,
+    output_endpoints,
+)
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.task_work_codec import StoredTasks, TaskWorkEncoder, joined_tasks, missing_task_columns
 from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Floats, Ints, Texts
-from broker.domain.decision_records import DecisionRecord
-from broker.domain.decisions import TASK_CHANGED, Decision
-from broker.domain.placements import Written
-from broker.domain.retry import RETRY_AFTER
-from broker.domain.task_placements import TaskPlacement
+from broker.domain.decisions import RETRY_AFTER, TASK_CHANGED, Decision, DecisionRecord
+from broker.domain.placements import TaskPlacement, Written
 from broker.domain.task_work import TaskWork
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.shared.answer import Answer
 from broker.engine.shared.chain import NucleusChain, QueueChain
-from broker.engine.shared.evaluate import RuleFault
+from broker.engine.shared.evaluate import AnyFilter
+from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.rank import WEIGHT_UNKNOWN_REASON
 from broker.engine.task.cycle import TASK_REASONS, TaskCycle
+from broker.engine.task.decision import REASONS as NUCLEUS_REASONS
+from broker.engine.task.decision import why_not_nucleus
 from broker.engine.task.nucleus_feasibility import STEP_KEYS
-from broker.engine.task.why_not import REASONS as NUCLEUS_REASONS
-from broker.engine.task.why_not import why_not_nucleus
 from broker.gdpconfig import Tuning
+from broker.rules.contract import Filter, GroupFilter, NucleusLoadWeight, TaskPairs, Weight
+from broker.rules.production_task.filters.destination_blacklist import DestinationBlacklist
+from broker.rules.production_task.filters.full_chain import FullChain
+from broker.rules.production_task.filters.innum import Innum
+from broker.rules.production_task.filters.insize import Insize
+from broker.rules.production_task.filters.job import Job
+from broker.rules.production_task.filters.match import Match
+from broker.rules.production_task.filters.source_blacklist import SourceBlacklist
+from broker.rules.production_task.filters.space import Space
+from broker.rules.production_task.filters.status import Status
+from broker.rules.production_task.filters.transfer_backlog import TransferBacklog
+from broker.rules.production_task.weights.free_fraction import FreeFraction
+from broker.rules.production_task.weights.free_space import FreeSpace
+from broker.rules.production_task.weights.locality import Locality
+from broker.rules.production_task.weights.remaining_work import RemainingWork
+from broker.rules.production_task.weights.tape import Tape
 from broker.snapshot.snapshot import Snapshot
+
+NAME = "production_task"
+
+FILTERS: tuple[Filter[TaskPairs] | GroupFilter[TaskPairs], ...] = (
+    # what closes a nucleus for everybody
+    Status(),
+    TransferBacklog(),
+    # its storages: there must be one before anything can be asked of it; room comes last, as it changes most
+    Match(),
+    SourceBlacklist(),
+    DestinationBlacklist(),
+    Space(),
+    # what its queues can run
+    Job(),
+    # input: these compare the nuclei that are left
+    Insize(),
+    Innum(),
+    # the chain of the task, which so never makes up for missing data
+    FullChain(),
+)
+
+WEIGHTS: tuple[Weight[TaskPairs], ...] = (Locality(), Tape(), FreeFraction(), FreeSpace())
+LOAD_WEIGHTS: tuple[NucleusLoadWeight, ...] = (RemainingWork(),)
+
+#: Rules of the job brokerage that are not asked whether a nucleus could run the jobs: they depend on the nucleus of the
+#: task, on single files, or on the links to the nucleus, or come when queues are weighed. Source: PanDA production
+#: brokerage, job check.
+NOT_ASKED = ("full_chain", "not_full_chain", "io", "non_local", "low_network_weight", "resource_type_known")
+
+
+def chain() -> NucleusChain:
+    """The rules of the production task brokerage as shipped."""
+    return NucleusChain(NAME, FILTERS, WEIGHTS, LOAD_WEIGHTS)
+
+
+def asked_filters(jobs: QueueChain) -> tuple[AnyFilter, ...]:
+    """The filters of the job brokerage by which the queues of a nucleus are judged."""
+    return tuple(rule for rule in jobs.filters if rule.name not in NOT_ASKED)
 
 
 @dataclass(frozen=True)
@@ -132,7 +195,7 @@ class TasksCycle(Cycle[AssignedTask]):
 class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
     """Chooses the nucleus of production tasks. Source: ATLAS Production Task Brokerage."""
 
-    name = shipped.NAME
+    name = NAME
     title = "production task brokerage"
     candidate, assigned = "nucleus", "tasks"
     needs = (JOB_BROKERAGE,)
@@ -142,7 +205,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
 
     def chain(self) -> NucleusChain:
         """The ordered rules as shipped."""
-        return shipped.chain()
+        return chain()
 
     def candidates(self, snapshot: Snapshot) -> Texts:
         """(N,) the names of the nuclei."""

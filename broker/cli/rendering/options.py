@@ -13,12 +13,11 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import OptionInfo
 
+from broker.cli import output
 from broker.cli.closed_pipes import reader_gone
-from broker.cli.rendering import output_format
+from broker.cli.completion import AnyFunction, with_annotations
+from broker.cli.output import Format, say
 from broker.cli.rendering.cells import utc
-from broker.cli.rendering.output_format import Format
-from broker.cli.rendering.tables import say
-from broker.cli.signatures import AnyFunction, with_annotations
 
 FORMAT, WATCH = "output_format", "watch_every_s"
 JSON_OPTION = "--json"
@@ -57,13 +56,13 @@ def with_rendering(function: AnyFunction, watched: bool, wait: Callable[[float],
         if named.get(json_name):
             asked = Format.JSON
         named[json_name] = asked is Format.JSON
-        token, started = output_format.chosen.set(asked), output_format.tables.set(0)
+        token, started = output.chosen.set(asked), output.tables.set(0)
         try:
             once = functools.partial(function, *arguments, **named)
             return once() if every_s is None else _again_and_again(once, every_s, wait or time.sleep)
         finally:
-            output_format.chosen.reset(token)
-            output_format.tables.reset(started)
+            output.chosen.reset(token)
+            output.tables.reset(started)
 
     return command
 

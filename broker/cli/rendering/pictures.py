@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.decisions.answers.phrases import several
-from broker.history.answers.sentences import event_sentence
+from broker.history.answers.history import event_sentence
 from broker.whatif.model.plot import AFTER, BEFORE, new_figure, plain_label, save
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agents.service import configuration, cycle, process, registry
+from agents.service import configuration, cycle, registry
 from agents.service.base import Agent, CycleContext, CycleRequest
-from agents.service.configuration import AgentsConfiguration, AgentSection
+from agents.service.configuration import AgentsConfiguration, AgentSection, section_of
 from agents.service.leadership import LeaseKeeper, holder_name
-from agents.service.sections import section_of
 from broker.domain.parts import WHOLE, Part
 from broker.errors import BrokerError, Refused
 from broker.store.connection.database import Database
@@ -43,7 +42,7 @@ def broker_once(
         BrokerError: the cycle did not end well; the message names how.
     """
     agents = configuration.load(configuration.config_file("agents.yaml", config), registry.NAMES)
-    process_settings = process.load_process(configuration.config_file("broker.yaml", config), config)
+    process_settings = configuration.load_process(configuration.config_file("broker.yaml", config), config)
     agent = registry.make(agent_name, section_named(agents, agent_name).options, process_settings)
     return run_leased(agent, agents, database, now, seed, CycleRequest(emit=emit))
 

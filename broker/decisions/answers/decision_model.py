@@ -1,24 +1,172 @@
-"""The answer to explain: the last decisions about a task, each beginning with its verdict."""
+"""The answer to explain: the last decisions about a task, each beginning with its verdict.
+
+What became of the feasible queues of a chunk whose cycle placed the jobs of all chunks together.
+
+Objects that several answers are made of: numbers of candidates, comparisons, near misses, facts of a task.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Literal
 
-from broker.decisions.answers.parts import (
-    Figure,
-    FilterSummary,
-    RejectedCandidate,
-    TaskFacts,
-)
-from broker.decisions.answers.placed_together import PlacedTogether
+from pydantic import Field
+
+from broker.domain.decisions import Decision, Observation, Redecide
 from broker.domain.ready_check import Check
-from broker.domain.rejection_counts import Counts
-from broker.domain.retry import Redecide
+from broker.domain.rejection_counts import Counts, Rejection
 from broker.engine.analysis.throttle import Throttle
+from broker.engine.job.placement import FLOW, FLOW_FIGURES
+from broker.engine.shared.answer import Answer as CandidateAnswer
 from broker.engine.shared.answer import RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
 from broker.store.query_context import Answer
+
+Figure = float | int | str | bool | None
+
+
+class FilterSummary(Answer):
+    """The candidates of a decision: ``start`` is the sum of all rejections and of ``chosen``, in both columns.
+
+    ``not_candidates`` are names of a task that stand for no candidate, with the reason; they count nowhere.
+    """
+
+    start: Counts
+    rejections: tuple[Rejection, ...]
+    chosen: Counts
+    not_candidates: dict[str, str] = Field(default_factory=dict)
+
+
+class RejectedCandidate(Answer):
+    """A candidate with the rule that decided, as why-not shows it.
+
+    ``gap_percent``: how far the value is beyond the limit, in per cent of the limit; None where that is no distance.
+    """
+
+    name: str
+    code: str
+    rule: str
+    kind: str
+    title: str
+    compared: Observation | None
+    gap_percent: float | None = None
+
+
+class TaskFacts(Answer):
+    """Who asks for what. None: the task has no such value, or is not on record any more."""
+
+    jeditaskid: int
+    taskname: str | None = None
+    status: str | None = None
+    username: str | None = None
+    workinggroup: str | None = None
+    prodsourcelabel: str | None = None
+    processingtype: str | None = None
+    gshare: str | None = None
+    currentpriority: int | None = None
+    corecount: int | None = None
+    ramcount: int | None = None
+    ramunit: str | None = None
+    walltime: int | None = None
+    walltimeunit: str | None = None
+    nucleus: str | None = None
+    site: str | None = None
+    created_at: datetime | None = None
+    waiting_since: datetime | None = None
+    next_try_at: datetime | None = None
+    redecide: Redecide | None = None
+    errordialog: str | None = None
+
+
+def rejected_candidate(answer: CandidateAnswer) -> RejectedCandidate:
+    """The engine's answer about a candidate, as a part of an answer."""
+    return RejectedCandidate(
+        name=answer.queue,
+        code=answer.code,
+        rule=answer.rule,
+        kind=answer.kind,
+        title=answer.title,
+        compared=answer.observation,
+        gap_percent=gap_percent(answer.observation),
+    )
+
+
+def gap_percent(seen: Observation | None) -> float | None:
+    """How far the value is beyond the limit, in per cent of the limit; None where either is no positive number."""
+    if seen is None or not _is_number(seen.value) or not _is_number(seen.limit):
+        return None
+    value, limit = float(seen.value or 0), float(seen.limit or 0)
+    if limit <= 0 or seen.operator not in ("<", "<=", ">", ">="):
+        return None
+    beyond = value - limit if seen.operator in ("<", "<=") else limit - value
+    return max(0.0, 100.0 * beyond / limit)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_LEFT, _FALLBACK = "flow_left:", "flow_fallback:"
+
+
+class FeasibleQueue(Answer):
+    """A queue that all filters and cuts left.
+
+    Attributes:
+        name: of the pseudo-queue.
+        planned: jobs that the program gave it.
+        dearer_hs06h: HS06 h by which one job more there is dearer than the best use of it.
+        code: what binds where it got none; empty where it got some.
+    """
+
+    name: str
+    planned: int
+    dearer_hs06h: float
+    code: str
+
+
+class PlacedTogether(Answer):
+    """How the program of the cycle placed the jobs of a chunk.
+
+    Attributes:
+        queues: those that filters and cuts left, the cheapest first.
+        left: jobs that got no place.
+        fallback: empty, or why each chunk was placed by itself: ``time_limit``.
+    """
+
+    queues: tuple[FeasibleQueue, ...]
+    left: int
+    fallback: str
+
+
+def is_of_program(note: str) -> bool:
+    """Whether a note of a decision is shown by :class:`PlacedTogether`."""
+    return note.startswith((f"{FLOW}:", _LEFT, _FALLBACK))
+
+
+def placed_together(decision: Decision) -> PlacedTogether | None:
+    """What the notes of a decision say of it; None where its chunk was decided by itself."""
+    left, fallback = 0, ""
+    queues = []
+    for note in filter(is_of_program, decision.notes):
+        if note.startswith(_LEFT):
+            left = int(note.removeprefix(_LEFT))
+        elif note.startswith(_FALLBACK):
+            fallback = note.removeprefix(_FALLBACK)
+        else:
+            queues.append(_queue(note.removeprefix(f"{FLOW}:"), decision))
+    if not queues:
+        return None
+    queues.sort(key=lambda one: (not one.planned, one.dearer_hs06h, -one.planned, one.name))
+    return PlacedTogether(queues=tuple(queues), left=left, fallback=fallback)
+
+
+def _queue(text: str, decision: Decision) -> FeasibleQueue:
+    name, *figures = text.rsplit(" ", len(FLOW_FIGURES))
+    values = dict(figure.split("=", 1) for figure in figures)
+    code = decision.rejected.get(name, "")
+    return FeasibleQueue(name=name, planned=int(values["jobs"]), dearer_hs06h=float(values["dearer_hs06h"]), code=code)
+
 
 VerdictCode = Literal[
     "placed",

@@ -12,7 +12,7 @@ from broker import __version__
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.rules_in_force import rules_in_force
-from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import StoredDecision
 from broker.engine.shared.answer import Answer
 from broker.errors import NotFound, Refused
 from broker.grid.answers.grid import snapshot_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from broker.decisions.answers.parts import Figure
+from broker.decisions.answers.decision_model import Figure
 from broker.domain.decisions import Observation
 from broker.engine.analysis.throttle import Throttle
 

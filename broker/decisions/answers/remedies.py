@@ -1,24 +1,27 @@
-"""Near misses and what would help: a stored decision evaluated again by the engine, one thing changed at a time."""
+"""Near misses and what would help: a stored decision evaluated again by the engine, one thing changed at a time.
+
+Stored chunks that ask for less: how far one figure of the task has to go down until a queue is left.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+import numpy as np
+
 from broker import __version__
 from broker.brokerages.base import Brokerage, Rules
+from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
-from broker.decisions.answers.changed_work import TaskChange, lowered, task_changes
-from broker.decisions.answers.decision_model import Remedies, Remedy
-from broker.decisions.answers.parts import RejectedCandidate, rejected_candidate
+from broker.decisions.answers.decision_model import RejectedCandidate, Remedies, Remedy, rejected_candidate
 from broker.decisions.answers.rules_in_force import rules_in_force
-from broker.domain.decision_records import StoredDecision
-from broker.domain.decisions import Decision, is_late
+from broker.domain.decisions import REQUESTS, Decision, Request, StoredDecision, is_late
 from broker.domain.rejection_counts import Counts, unified_of
-from broker.domain.requests import Request
 from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
 from broker.engine.shared.answer import Answer, RuleVerdict
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
@@ -31,6 +34,62 @@ from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking, Evaluation, Proceed, proceed
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
+
+#: So many times the interval is halved: the figure is found to a hundredth of what the task asks for.
+HALVINGS = 7
+SIGNIFICANT = 2
+
+
+@dataclass(frozen=True)
+class TaskChange:
+    """One figure of a stored chunk: as it is, or lowered."""
+
+    request: Request
+    name: str
+    value: float
+    unit: str
+    batch: StoredChunks
+
+    def at(self, value: float) -> TaskChange:
+        """The same with another value."""
+        work = self.batch.stored.work
+        columns = {name: np.full(len(work.chunks), value) for name in self.request.columns}
+        chunks = dataclasses.replace(work.chunks, **columns)
+        stored = dataclasses.replace(self.batch.stored, work=dataclasses.replace(work, chunks=chunks))
+        return dataclasses.replace(self, value=value, batch=dataclasses.replace(self.batch, stored=stored))
+
+
+def task_changes(batch: Any, compared: Collection[Request]) -> Iterator[TaskChange]:
+    """The figures of a single stored chunk that are ``compared`` by rules; none of other work."""
+    if not isinstance(batch, StoredChunks):
+        return
+    chunks = batch.stored.work.chunks
+    for request in REQUESTS:
+        if request not in compared:
+            continue
+        value = max(float(np.nan_to_num(getattr(chunks, name)[0])) for name in request.columns)
+        if value > 0:
+            unit = getattr(chunks, request.unit)[0] if hasattr(chunks, request.unit) else request.unit
+            yield TaskChange(request, request.name, value, str(unit or "-"), batch)
+
+
+def lowered(change: TaskChange, passing: Callable[[TaskChange], list[str]]) -> tuple[float, list[str]] | None:
+    """The largest round value at which candidates are left, with their names; None if there are none even near 0."""
+    low, high = 0.0, change.value
+    if not passing(change.at(change.value / 2**HALVINGS)):
+        return None
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if passing(change.at(middle)) else (low, middle)
+    value = _rounded_down(low)
+    names = passing(change.at(value))
+    return (value, names) if names else None
+
+
+def _rounded_down(value: float) -> float:
+    step = 10.0 ** (math.floor(math.log10(value)) - SIGNIFICANT + 1) if value > 0 else 1.0
+    return math.floor(value / step) * step
+
 
 SHOWN_MISSES = 5
 SUCH_AS = 4

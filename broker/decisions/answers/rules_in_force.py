@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agents.service import registry
-from agents.service.configuration import config_file, load
-from agents.service.process import ProcessSettings, load_process
+from agents.service.configuration import ProcessSettings, config_file, load, load_process
 from agents.service.profile_file import load_profile, profile_file
 from broker.brokerages.base import Rules
-from broker.brokerages.profile import NotInProfile, build_chain, rules_of, switched
-from broker.brokerages.profile_options import ProfileError
+from broker.brokerages.profile import NotInProfile, ProfileError, build_chain, rules_of, switched
 from broker.engine.shared.chain import RuleChain
 from broker.errors import WRONG_USAGE, BrokerError, NotFound, did_you_mean
 from broker.rules.registry import RuleError

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.decisions.answers.decision_model import ExplainedDecision, Position, Remedy, Verdict
-from broker.decisions.answers.parts import RejectedCandidate, TaskFacts
+from broker.decisions.answers.decision_model import (
+    ExplainedDecision,
+    FeasibleQueue,
+    PlacedTogether,
+    Position,
+    RejectedCandidate,
+    Remedy,
+    TaskFacts,
+    Verdict,
+)
+from broker.decisions.answers.known_reasons import about_work, cure, no_queue_that
 from broker.decisions.answers.phrases import comparison, many, moment, number, several, throttle, with_unit
-from broker.decisions.answers.placed_together import FeasibleQueue, PlacedTogether
-from broker.decisions.answers.reason_sentences import about_work, cure, no_queue_that
 from broker.engine.job.placement import FLOW_REASONS
 
 #: What binds at a queue that got no job where the jobs of a cycle were placed together.

@@ -12,10 +12,10 @@ import numpy as np
 from broker import __version__
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
-from broker.brokerages.job.estimated_jobs import estimated_jobs
+from broker.brokerages.job.chunk_jobs import estimated_jobs
 from broker.codec.work_codec import Body, WorkCorruptError, unpacked
 from broker.domain.arrays import Floats
-from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import StoredDecision
 from broker.engine.job.cycle import JobCycle
 from broker.gdpconfig import Tuning
 from broker.grid.answers.grid import snapshot_of

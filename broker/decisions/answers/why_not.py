@@ -6,11 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 
 from broker.decisions.answers.decision import no_decision
-from broker.decisions.answers.decision_model import WhyNot, WhyNotLine
+from broker.decisions.answers.decision_model import WhyNot, WhyNotLine, rejected_candidate
 from broker.decisions.answers.explain import read_answers
-from broker.decisions.answers.parts import rejected_candidate
 from broker.decisions.answers.remedies import Case, case_of
-from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.engine.shared.answer import Answer, RuleVerdict
 from broker.feeds.statements.queue_pins import held_pins

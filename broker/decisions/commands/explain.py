@@ -1,4 +1,7 @@
-"""``broker explain`` and ``broker why-not``: the last decision about a task, and why a queue was not chosen."""
+"""``broker explain`` and ``broker why-not``: the last decision about a task, and why a queue was not chosen.
+
+A decision on the terminal: the answer, what would help, the place in the line, then the tables.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,194 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import open_store, settings_of
-from broker.cli.rendering.json_lines import print_json
+from broker.cli.context import at_option, check_time, moment_of, open_store, settings_of
+from broker.cli.output import Column, print_facts, print_json, print_table, say
+from broker.cli.rendering.cells import Percent, Since, remark
 from broker.cli.rendering.plot_option import Plot, check_plot
-from broker.cli.rendering.tables import Column, print_table, say
-from broker.cli.rendering.visible_text import remark
-from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.decisions.answers.decision import task_decision
-from broker.decisions.answers.decision_model import WhyNot, WhyNotLine
-from broker.decisions.answers.phrases import comparison
-from broker.decisions.answers.sentences import candidate_sentence
-from broker.decisions.commands.explain_text import show_explained, show_pins
+from broker.decisions.answers.decision_model import (
+    ExplainedDecision,
+    FilterSummary,
+    TaskDecision,
+    WhyNot,
+    WhyNotLine,
+    is_of_program,
+)
+from broker.decisions.answers.phrases import comparison, many, several
+from broker.decisions.answers.sentences import (
+    candidate_sentence,
+    cure_sentence,
+    feasible_sentence,
+    missing_sentences,
+    position_sentence,
+    remedy_sentence,
+    remedy_sentences,
+    task_sentence,
+    together_sentence,
+    verdict_sentence,
+    waiting_sentence,
+)
+from broker.domain.rejection_counts import Counts
 from broker.errors import NOT_PLACED
 from broker.store.query_context import Asking
+
+#: So many changes that would help are shown; the others are in --json.
+SHOWN_REMEDIES = 6
+#: What waits for its input, or for its user's other jobs, waits at every queue.
+NO_MATTER_WHERE = ("input_missing", "throttled")
+
+
+def show_explained(found: TaskDecision) -> None:
+    """Print the answer, then what would help and the tables of each decision."""
+    show_answer(found)
+    for one in found.decisions:
+        show_decision(found, one)
+
+
+def show_answer(found: TaskDecision) -> None:
+    """What became of each chunk in one sentence, then the task, and since when it waits."""
+    for one in found.decisions:
+        say(f"{_chunk(found, one)}{verdict_sentence(one)} {waiting_sentence(one)}".strip())
+    for text in dict.fromkeys(filter(None, map(cure_sentence, found.decisions))):
+        say(text)
+    for text in dict.fromkeys(text for one in found.decisions for text in missing_sentences(one)):
+        say(text)
+    facts = [
+        ("task", task_sentence(found.task)),
+        ("waiting since", Since(found.task.waiting_since, found.now) if found.task.waiting_since else None),
+        ("next try", _next_try(found)),
+    ]
+    print_facts(facts, title=f"Task {found.task.jeditaskid}")
+
+
+def _next_try(found: TaskDecision) -> object:
+    if found.task.redecide == "each_cycle":
+        return "decided again each cycle"
+    return Since(found.task.next_try_at, found.now) if found.task.next_try_at else None
+
+
+def _chunk(found: TaskDecision, one: ExplainedDecision) -> str:
+    """Which chunk it is, where there are several."""
+    if len(found.decisions) == 1 or one.datasetid is None:
+        return ""
+    return f"{_named(one).capitalize()}: "
+
+
+def _named(one: ExplainedDecision) -> str:
+    return f"dataset {one.datasetid}, ramcount {one.ramcount or 0:g}"
+
+
+def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
+    """What would help, the nearest candidates, and the tables of one decision."""
+    if len(found.decisions) > 1:
+        say(f"{one.brokerage}{'' if one.datasetid is None else f', {_named(one)}'}")
+    _show_help(one)
+    _show_near(one)
+    print_facts(
+        [
+            ("decision", one.id),
+            ("brokerage", one.brokerage),
+            ("chunk", None if one.datasetid is None else _named(one)),
+            ("outcome", f"{one.outcome} {one.reason}".strip()),
+            ("decided at", Since(one.decided_at, found.now)),
+            ("seen again", f"{one.times_seen} times, last {one.seen_at:%H:%M:%S}" if one.times_seen > 1 else None),
+            ("snapshot, tuning, seed", f"{one.snapshot}, {one.tuning}, {one.seed}"),
+            ("notes", ", ".join(note for note in one.notes if not _shown_elsewhere(note)) or None),
+        ],
+        title="Decision",
+    )
+    _show_summary(one.summary, one.candidate_kind)
+    _show_candidates(one)
+    _show_together(one)
+    show_pins(one)
+
+
+def _show_help(one: ExplainedDecision) -> None:
+    if one.remedies.evaluated:
+        helpful = one.remedies.helpful[:SHOWN_REMEDIES]
+        for remedy in helpful:
+            say(f"Would help: {remedy_sentence(remedy, one.candidate_kind)}")
+        for sentence in list(remedy_sentences(one))[len(one.remedies.helpful) :]:
+            say(sentence)
+        more = len(one.remedies.helpful) - len(helpful)
+        if more:
+            say(f"{many(more, 'change')} more in --json")
+    if one.position is not None and one.position.decides:
+        say(position_sentence(one.position))
+
+
+def _show_near(one: ExplainedDecision) -> None:
+    if one.near_misses and one.verdict.code not in NO_MATTER_WHERE:
+        say("Nearest:")
+        for miss in one.near_misses:
+            say(f"  {candidate_sentence(miss)}")
+
+
+def _show_summary(summary: FilterSummary, kind: str) -> None:
+    """The reasons: what each rejected adds up, with what is chosen, to the start, in both columns."""
+    with_pseudo = summary.start.pseudo_queues is not None
+    plural = several(kind)
+    heads = ("reason", plural, "remaining", *(("pseudo-queues", "of them remaining") if with_pseudo else ()))
+    rows: list[tuple[object, ...]] = [("start", *_pairs(None, summary.start, with_pseudo), "")]
+    for line in summary.rejections:
+        rows.append((line.code, *_pairs(line.rejected, line.remaining, with_pseudo), ", ".join(line.such_as)))
+    rows.append(("chosen", *_pairs(summary.chosen, None, with_pseudo), ""))
+    print_table((*heads, Column("such as", give_up=1)), rows, title=f"Reasons: {plural} rejected and remaining")
+    if summary.not_candidates:
+        named = sorted(summary.not_candidates.items())
+        print_table(("name", "why"), named, title=f"Named by the task, but no {kind}")
+
+
+def _pairs(rejected: Counts | None, remaining: Counts | None, with_pseudo: bool) -> tuple[object, ...]:
+    numbers: list[object] = []
+    for name in ("queues", "pseudo_queues") if with_pseudo else ("queues",):
+        numbers += [None if counts is None else getattr(counts, name) for counts in (rejected, remaining)]
+    return tuple(numbers)
+
+
+def _show_candidates(one: ExplainedDecision) -> None:
+    factors = list(one.candidates[0].factors) if one.candidates else []
+    given = "drawn" if one.draw is not None else one.assigned_kind
+    columns: tuple[str | Column, ...] = (
+        "candidate",
+        "probability",
+        given,
+        "weight",
+        *(Column(name, give_up=place + 1) for place, name in enumerate(factors)),
+    )
+    rows = [
+        (
+            line.name,
+            Percent(line.probability),
+            bool(line.assigned) if one.draw is not None else line.assigned,
+            line.weight,
+            *(line.factors.get(name) for name in factors),
+        )
+        for line in one.candidates
+    ]
+    print_table(columns, rows, title="Candidates")
+
+
+def _shown_elsewhere(note: str) -> bool:
+    return note.startswith("throttle:") or is_of_program(note)
+
+
+def _show_together(one: ExplainedDecision) -> None:
+    """The queues that filters and cuts left, with what a job more would cost and what binds."""
+    if one.together is None:
+        return
+    say(together_sentence(one.together))
+    rows = [(queue.name, queue.planned, queue.dearer_hs06h, feasible_sentence(queue)) for queue in one.together.queues]
+    columns = ("queue", "jobs", "HS06 h dearer", "what binds")
+    print_table(columns, rows, title="Feasible queues, and by how much a job more there is dearer than its best use")
+
+
+def show_pins(found: ExplainedDecision | WhyNot) -> None:
+    """The fields that operators held, which counted in place of what CRIC says."""
+    rows = [(one.queue, one.field, str(one.value), one.until, one.editor, one.reason) for one in found.pins]
+    if rows:
+        print_table(("queue", "field", "held at", "until", "by", "reason"), rows, title="Held by operators")
+
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
 Json = Annotated[bool, typer.Option("--json", help="One object a line.")]

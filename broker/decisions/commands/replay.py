@@ -13,13 +13,10 @@ import typer
 from rich.progress import track
 
 from broker import __version__
-from broker.brokerages.registry import brokerage
-from broker.brokerages.replay import columns_not_stored
-from broker.cli.context import open_store, settings_of
+from broker.brokerages.registry import brokerage, columns_not_stored
+from broker.cli.context import SCENARIO_IF_LOADED, at_option, check_time, duration, moment_of, open_store, settings_of
 from broker.cli.output import console, print_json, print_table, remark
-from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, check_time, duration, moment_of
-from broker.decisions.answers.replay import Difference, Replayed
-from broker.decisions.answers.replay_inputs import Replayer, replayed_file
+from broker.decisions.answers.replay import Difference, Replayed, Replayer, replayed_file
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, NotFound
 from broker.store.decisions.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle, whole
 from broker.tuning.statements.gdpconfig_rows import TuningStore

@@ -12,13 +12,11 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.problem_codes import problem_code
 from broker.api.state import State
-from broker.decisions.answers.known_reasons import known_reasons
+from broker.decisions.answers.known_reasons import WHO, known_reasons
 from broker.decisions.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
-from broker.decisions.answers.reason_sentences import WHO
 from broker.store.query_context import Answer
-from broker.web.page_route import page_router
 from broker.web.pictures.over_time import sparkline
-from broker.web.rendering import show
+from broker.web.rendering import page_router, show
 
 router = page_router(tag="rules")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]

@@ -1,8 +1,12 @@
-"""Tasks: the list, one task with the pictures of its decisions, why a queue was not chosen."""
+"""Tasks: the list, one task with the pictures of its decisions, why a queue was not chosen.
+
+How the candidates of a decision become fewer, rule by rule. Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -16,9 +20,8 @@ from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State, Who
 from broker.decisions.answers.decision import read_task_decision
-from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
+from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, is_of_program
 from broker.decisions.answers.phrases import comparison, throttle, with_unit
-from broker.decisions.answers.placed_together import is_of_program
 from broker.decisions.answers.sentences import (
     candidate_sentence,
     cure_sentence,
@@ -31,18 +34,57 @@ from broker.decisions.answers.sentences import (
     waiting_sentence,
 )
 from broker.decisions.answers.why_not import read_why_not
-from broker.decisions.pages.waterfall import Step, waterfall
 from broker.decisions.routes.tasks import refuse_names
-from broker.history.answers.filter_values import known_task_filters
-from broker.history.answers.history import History, HistoryEvent, history
+from broker.history.answers.history import History, HistoryEvent, event_sentence, history
 from broker.history.answers.list_models import TaskFilters
-from broker.history.answers.sentences import event_sentence
-from broker.history.answers.tasks import task_list
+from broker.history.answers.tasks import known_task_filters, task_list
 from broker.store.query_context import Proceed
-from broker.web.page_route import page_router
-from broker.web.pictures.bars import Bar, bars
+from broker.web.formats import in_path
+from broker.web.pictures.bars import Bar, bars, cut, label, link, picture, rectangle
 from broker.web.pictures.over_time import Mark, timeline
-from broker.web.rendering import show
+from broker.web.rendering import page_router, show
+
+WIDTH, ROW, LEFT, RIGHT = 720.0, 22.0, 190.0, 70.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rule: its code, how many it rejected, and how many were left."""
+
+    code: str
+    rejected: int
+    remaining: int
+
+
+def waterfall(start: int, steps: Sequence[Step], chosen: int, kind: str = "queue") -> Markup:
+    """One bar a rule: what it rejected, beginning where the rule before it ended."""
+    largest = max(start, 1)
+    across = WIDTH - LEFT - RIGHT
+
+    def x(value: float) -> float:
+        return LEFT + across * value / largest
+
+    rows = [label(LEFT - 8, 15, "candidates", anchor="end"), rectangle(LEFT, 3, x(start) - LEFT, ROW - 6, "bar-all")]
+    rows.append(label(x(start) + 6, 15, f"{start:,}"))
+    top = ROW
+    for step in steps:
+        rows.append(
+            link(f"/reasons/{in_path(step.code)}", [label(LEFT - 8, top + 15, cut(step.code, 26), anchor="end")])
+        )
+        title = f"{step.code}: rejected {step.rejected:,}, left {step.remaining:,}"
+        rows.append(rectangle(LEFT, top + 3, x(step.remaining) - LEFT, ROW - 6, "bar-left"))
+        rows.append(
+            rectangle(x(step.remaining), top + 3, max(1.5, x(step.rejected) - LEFT), ROW - 6, "bar-lost", title)
+        )
+        rows.append(label(x(step.remaining + step.rejected) + 6, top + 15, f"−{step.rejected:,}"))  # noqa: RUF001
+        top += ROW
+    rows.append(label(LEFT - 8, top + 15, "chosen", anchor="end"))
+    rows.append(rectangle(LEFT, top + 3, max(1.5, x(chosen) - LEFT), ROW - 6, "bar-good", f"{chosen:,} chosen"))
+    rows.append(label(x(chosen) + 6, top + 15, f"{chosen:,}"))
+    said = f"{start:,} candidates ({kind}), {chosen:,} chosen; rejected: "
+    said += ", ".join(f"{step.code} {step.rejected:,}" for step in steps) or "none"
+    return picture(WIDTH, top + ROW + 2, said, rows)
+
 
 router = page_router(tag="tasks")
 MOST_CANDIDATES, MOST_EVENTS = 30, 60

@@ -10,8 +10,7 @@ from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from broker.access.policies import DECIDE, SUBMIT
-from broker.access.roles import Identity, Role
+from broker.access.policies import DECIDE, SUBMIT, Identity, Role
 from broker.api.asking import LARGEST_ID, moment
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow, guarded_router
@@ -19,8 +18,7 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who
 from broker.decisions.answers import feasibility as feasible
-from broker.decisions.answers.feasibility import FeasibilityAnswer, Question
-from broker.decisions.answers.trial_decisions import Asked, decide
+from broker.decisions.answers.feasibility import Asked, FeasibilityAnswer, Question, decide
 from broker.store.query_context import Proceed
 from broker.tasks.answers.submit import SubmitOptions
 from broker.tasks.answers.submitted_task import SubmittedTask, submitted_task

@@ -8,23 +8,21 @@ from fastapi import Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from broker.access.policies import READ
-from broker.access.roles import Identity
+from broker.access.policies import READ, Identity
 from broker.api.asking import LARGEST_ID, At, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
+from broker.api.problems import unauthenticated
 from broker.api.state import State, Who
-from broker.api.token_refusals import unauthenticated
 from broker.decisions.answers.decision import read_task_decision, task_decision
 from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.answers.why_not import read_why_not
 from broker.decisions.routes.decision_answers import decision_answers_of
-from broker.history.answers.filter_values import known_task_filters
 from broker.history.answers.history import History, history
 from broker.history.answers.list_models import ReasonFilters, Reasons, TaskFilters, TaskList
 from broker.history.answers.reasons import reasons
-from broker.history.answers.tasks import task_list
+from broker.history.answers.tasks import known_task_filters, task_list
 from broker.store.query_context import NothingFound, Proceed
 
 router = guarded_router(tag="tasks")

@@ -13,10 +13,9 @@ from functools import lru_cache
 import numpy as np
 
 from broker.domain.analysis import AnalysisWork
-from broker.domain.arrays import Bools, numbered
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import Bools, RowsByKind, numbered
 from broker.domain.work import WorkTable
-from broker.engine.analysis.queue_relations import reads_for_analysis, scope_in_use
+from broker.engine.analysis.queue_attributes import reads_for_analysis, scope_in_use
 from broker.engine.analysis.steps import Wishes
 from broker.snapshot.snapshot import Snapshot
 

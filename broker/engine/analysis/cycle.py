@@ -12,20 +12,19 @@ from typing import cast
 
 import numpy as np
 
-from broker.domain.analysis import SITE_MID, AnalysisFacts
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, taken
-from broker.domain.chunk_plan import ChunkPlan
+from broker.domain.analysis import FIGURES, SITE_MID, AnalysisFacts, load_of, stabilize
+from broker.domain.analysis import KEYS as STABILIZER_KEYS
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, as_column, taken
+from broker.domain.counted_load import ChunkPlan
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
-from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.stabilizer import FIGURES, load_of, stabilize
-from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis.candidates import AnalysisCandidates, analysis_candidates
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.class_weights import CLASSED_SHARES, Competition, new_basic_weight, weight_by_room
 from broker.engine.analysis.data_facts import NO_COMPLETE_REPLICA, AnalysisData, gather_analysis_data
 from broker.engine.analysis.facts import FactsOfAnalysis
+from broker.engine.analysis.job_counts import ActiveUsers, figures_at, load_at
 from broker.engine.analysis.load_tracking import STABILIZER, LoadTrackingCycle
 from broker.engine.analysis.passes import (
     CUTOFF,
@@ -37,23 +36,20 @@ from broker.engine.analysis.passes import (
     too_few,
     with_problems,
 )
-from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues
-from broker.engine.analysis.queue_relations import scope_in_use
-from broker.engine.analysis.stabilizer_figures import ActiveUsers, figures_at, load_at
+from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues, scope_in_use
 from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
-from broker.engine.analysis.throttle import Throttle, requesters, throttle_of
-from broker.engine.analysis.throttle_reasons import THROTTLED
+from broker.engine.analysis.throttle import THROTTLED, Throttle, requesters, throttle_of
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.data_facts import DataFacts, DataFactsLater, InputLimits
 from broker.engine.job.facts import CycleFacts, job_facts
 from broker.engine.job.snapshot_reading import SnapshotReading
-from broker.engine.job.step_keys import STEP_KEYS as JOB_STEP_KEYS
+from broker.engine.job.steps import STEP_KEYS as JOB_STEP_KEYS
 from broker.engine.job.veto import OF_ANY_QUEUE
 from broker.engine.shared.chain import QueueChain, same_part
-from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
-from broker.engine.shared.filter_cache import AlikeRules, FilterAnswer, KeptAnswers, KeptPass
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, evaluate, rows_of
+from broker.engine.shared.filter_cache import AlikeRules, Evaluation, FilterAnswer, KeptAnswers, KeptPass
 from broker.engine.shared.fixed_factors import fixed_factors
 from broker.engine.shared.pass_cache import Passes, of_chunks
 from broker.gdpconfig import Tuning

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.analysis import AnalysisWork
-from broker.domain.arrays import Bools, Floats, Ints, any_of, codes_of, taken
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import Bools, Floats, Ints, RowsByKind, any_of, codes_of, taken
 from broker.domain.work import Work
-from broker.engine.analysis.dataset_places import Entries, Places, places_of, replicas_at_queues
-from broker.engine.analysis.pair_values import PairValues
+from broker.engine.analysis.dataset_places import Entries, PairValues, Places, places_of, replicas_at_queues
 from broker.engine.analysis.steps import Locality
 from broker.engine.job.data_facts import InputLimits
-from broker.engine.job.united_parts import united_parts
+from broker.engine.job.input_lookup import united_parts
 from broker.snapshot.snapshot import Snapshot
 
 #: Datasets that are kept together although no rule says so.

@@ -1,4 +1,7 @@
-"""Which queues have a dataset of a chunk, and how: one row for each dataset and queue that has anything of it."""
+"""Which queues have a dataset of a chunk, and how: one row for each dataset and queue that has anything of it.
+
+Values of the few pairs of chunks and unified queues at which there is anything to say.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, any_of, taken
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, RowsByKind, any_of, taken
 from broker.domain.work import Work
-from broker.engine.analysis.queue_relations import readers_of
+from broker.engine.analysis.queue_attributes import readers_of
 from broker.snapshot.snapshot import Snapshot
 
 #: What a replica is, in bits: on a disk and real, by virtual placement, complete or not; and the last two of those that
@@ -143,3 +145,42 @@ def _together(keys: Ints, bits: AnyArray) -> tuple[Ints, AnyArray]:
     keys = keys[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     return keys[starts], np.bitwise_or.reduceat(bits[order], starts) if len(starts) else bits
+
+
+@dataclass(frozen=True)
+class PairValues:
+    """A matrix (T, U) of which each chunk has one value nearly everywhere.
+
+    Attributes:
+        chunk: (P,) of each pair, ascending.
+        unified: (P,) its unified queue.
+        value: (P,) at the pair.
+        rest: (T,) the value of a chunk at all other queues.
+        count: U.
+
+    Two chunks and three queues:
+
+    >>> one = np.array([1])
+    >>> PairValues(one, np.array([2]), np.array([7]), np.array([0, 5]), count=3).every.tolist()
+    [[0, 0, 0], [5, 5, 7]]
+    """
+
+    chunk: Ints
+    unified: Ints
+    value: AnyArray
+    rest: AnyArray
+    count: int
+
+    @property
+    def every(self) -> AnyArray:
+        """(T, U): the value of every chunk at every unified queue."""
+        return self.of(slice(0, len(self.rest)))
+
+    def of(self, rows: slice) -> AnyArray:
+        """(T, U) of the chunks ``rows``."""
+        first, last = np.searchsorted(self.chunk, (rows.start, rows.stop)).tolist()
+        found = np.empty((rows.stop - rows.start, self.count), dtype=self.value.dtype)
+        found[:] = self.rest[rows, None]
+        cells = (self.chunk[first:last] - rows.start) * self.count + self.unified[first:last]
+        found.reshape(-1)[cells] = self.value[first:last]
+        return found

@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.analysis import AnalysisFacts, AnalysisWork
-from broker.domain.arrays import AnyArray, Bools
+from broker.domain.analysis import AnalysisFacts, AnalysisWork, load_of, stabilize
+from broker.domain.arrays import AnyArray, Bools, RowsByKind
 from broker.domain.facts import JobFacts, Later
-from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.stabilizer import load_of, stabilize
 from broker.domain.work import WorkTable
 from broker.engine.analysis.candidates import AnalysisCandidates
 from broker.engine.analysis.data_facts import GB_OF_WEIGHT, AnalysisData
-from broker.engine.analysis.job_counts import of_share, of_task, of_type, of_user
+from broker.engine.analysis.job_counts import ActiveUsers, of_share, of_task, of_type, of_user
 from broker.engine.analysis.queue_attributes import AnalysisQueues
-from broker.engine.analysis.stabilizer_figures import ActiveUsers
 from broker.engine.analysis.throttle import Requester, over_quota
 from broker.snapshot.snapshot import Snapshot
 

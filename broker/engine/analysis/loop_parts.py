@@ -8,13 +8,12 @@ from typing import cast
 
 import numpy as np
 
-from broker.domain.analysis import AnalysisFacts
+from broker.domain.analysis import KEYS, AnalysisFacts
 from broker.domain.arrays import Floats, Ints
-from broker.domain.stabilizer import KEYS
 from broker.engine.analysis.class_weights import LEAST, LEAST_PART, class_weight
 from broker.engine.analysis.cycle import AnalysisCycle
+from broker.engine.analysis.job_counts import figures_at, load_at
 from broker.engine.analysis.load_tracking import MOVING, STABILIZER
-from broker.engine.analysis.stabilizer_figures import figures_at, load_at
 from broker.engine.compiled.columns import FlatBlock, Moving, Outcome, UserPairs
 from broker.engine.compiled.loop_parts import LoopParts
 from broker.engine.compiled.steps import NO_NEW_WEIGHT, moving_steps, numbered

@@ -12,7 +12,8 @@ import numpy as np
 from broker.domain.arrays import Bools, Ints
 from broker.domain.work import WorkTable
 from broker.engine.analysis.chain import USER_PROBLEMS, AnalysisChain
-from broker.engine.shared.evaluate import AnyFilter, Evaluation
+from broker.engine.shared.evaluate import AnyFilter
+from broker.engine.shared.filter_cache import Evaluation
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.gdpconfig import Tuning
 

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
-from broker.engine.analysis.queue_relations import VpScope
+from broker.engine.analysis.queue_attributes import VpScope
 from broker.engine.job.placement import Placement
 from broker.engine.job.steps import JobSteps
-from broker.engine.shared.evaluate import Evaluation
+from broker.engine.shared.filter_cache import Evaluation
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.active_user_jobs import ACTIVE_USER_JOBS

@@ -1,6 +1,10 @@
 """The throttle stage: for which chunks no jobs are made now, whatever the queues are.
 
 Source: ATLAS Analysis Job Brokerage, throttle; PanDA analysis brokerage, caps, quota and share usage.
+
+Why chunks are throttled: the conditions of the throttle stage as users read them.
+
+Source: ATLAS Analysis Job Brokerage, throttle.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, AnalysisGrid, OwnerJobs, QuotaLine
-from broker.domain.arrays import Floats, Texts, numbered
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import Floats, RowsByKind, Texts, numbered
+from broker.domain.decisions import Reason
 from broker.domain.work import WorkTable
 from broker.engine.analysis.steps import Throttles
 from broker.gdpconfig import Tuning
@@ -211,3 +215,59 @@ def over_quota(asking: Sequence[Requester], full: Mapping[str, frozenset[str]], 
     names = endpoints.tolist()
     table = [[name in used for name in names] if used else [False] * len(names) for used in known]
     return RowsByKind(np.array(table, dtype=np.bool_).reshape(len(known), len(names)), kind)
+
+
+THROTTLED = "throttled_"
+THROTTLE_REASONS = (
+    Reason(
+        code=f"{THROTTLED}running_jobs",
+        title="enough jobs of the user or group run",
+        who="wait",
+        cure="Wait: it goes on as your jobs end. `broker user NAME` shows the figure and the cap.",
+    ),
+    Reason(
+        code=f"{THROTTLED}queued_jobs",
+        title="enough jobs of the user or group wait",
+        who="wait",
+        cure="Wait: it goes on as your jobs start. Submit less at once; `broker user NAME` shows the "
+        "figure and the cap.",
+    ),
+    Reason(
+        code=f"{THROTTLED}running_cores",
+        title="enough cores of the user or group are busy",
+        who="wait",
+        cure="Wait: it goes on as your jobs end. `broker user NAME` shows the figure and the cap.",
+    ),
+    Reason(
+        code=f"{THROTTLED}queued_cores",
+        title="enough cores of the user or group are asked for",
+        who="wait",
+        cure="Wait: it goes on as your jobs start. Submit less at once; `broker user NAME` shows the "
+        "figure and the cap.",
+    ),
+    Reason(
+        code=f"{THROTTLED}share_usage",
+        title="the global share is used up, and the user has had the most of it",
+        who="wait",
+        cure="Wait: it goes on when others of the share have had their part.",
+    ),
+    Reason(
+        code=f"{THROTTLED}global_quota",
+        title="the quota of the user is used up",
+        who="you",
+        cure="Delete output that you do not need, or ask for more quota. `broker user NAME` shows the quota.",
+    ),
+    Reason(
+        code=f"{THROTTLED}near_global_quota",
+        title="the quota of the user is nearly used up",
+        who="you",
+        cure="Delete output that you do not need, or ask for more quota. Until then only merging goes on; "
+        "`broker user NAME` shows the quota.",
+    ),
+    Reason(
+        code=f"{THROTTLED}quota_unknown",
+        title="the quota of the user cannot be read, and until it can no jobs are made",
+        who="ask",
+        cure="Operators look at the source of quotas (`broker alarms`). The work goes on by itself when it is back.",
+    ),
+)

@@ -25,7 +25,7 @@ class Moving(NamedTuple):
         filters: (M,) the filters that judge again what was placed since, in order; none in production.
         filter_arguments: (M, A) of each.
         reasons: (M,) their indices in the matrix of reasons.
-        stabilizer: (6,) the values of ``broker.domain.stabilizer.KEYS`` for the new weight; none in production.
+        stabilizer: (6,) the values of ``broker.domain.analysis.KEYS`` for the new weight; none in production.
         new_weight: index of the factor that moves with the room of the user, -1 for none.
         new_weight_arguments: (2,) ``LEAST_PART`` and ``LEAST`` of it; none in production.
     """
@@ -161,7 +161,7 @@ QUEUE = np.dtype([("unified", "i8"), ("own_size", "i8")])
 LIMITS = np.dtype(
     [(name, "f8") for name in ("scratch_mb", "maxtime", "mintime", "cores", "corepower")] + [("direct", "?")]
 )
-#: How a secondary dataset is used, see ``broker.work.datasets.DatasetUse``.
+#: How a secondary dataset is used, see ``broker.work.input_files.DatasetUse``.
 USE = np.dtype(
     [
         ("first", "i8"),  # of its files in the list

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from broker.domain.analysis import KEYS
 from broker.domain.arrays import Floats
-from broker.domain.stabilizer import KEYS
 from broker.rules.contract import CompiledStep, Rule, TuningView
 
 RUNNING_QUEUED, ANALYSIS_RUNNING_QUEUED = 1, 2

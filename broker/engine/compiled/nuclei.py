@@ -11,7 +11,7 @@ from broker.domain.arrays import Floats, Ints
 from broker.engine.compiled.empty_blocks import no_tasks
 from broker.engine.compiled.jit import compiled
 from broker.engine.compiled.loop_steps import REMAINING_WORK_FROM_LEAST
-from broker.engine.task.task_block import PlacedTasks, TaskBlock
+from broker.engine.task.placing import PlacedTasks, TaskBlock
 
 
 def call_first() -> None:

@@ -1,7 +1,7 @@
 """The moving parts for users in a cycle of analysis: two filters, the new weight, and the counts.
 
-As the rules ``queue_cap`` and ``user_queue_length``, :mod:`broker.domain.stabilizer`,
-:mod:`broker.engine.analysis.class_weights` and :mod:`broker.engine.analysis.user_load`, step by step.
+As the rules ``queue_cap`` and ``user_queue_length``, :mod:`broker.domain.analysis`,
+:mod:`broker.engine.analysis.class_weights` and :mod:`broker.engine.analysis.load_tracking`, step by step.
 """
 
 from __future__ import annotations

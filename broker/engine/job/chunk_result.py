@@ -1,20 +1,26 @@
-"""Results of a job brokerage cycle: for a block of chunks at once, and for each chunk."""
+"""Results of a job brokerage cycle: for a block of chunks at once, and for each chunk.
+
+The legend of the packed decisions of a job brokerage: its queues and the codes of its chain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
-from broker.domain.arrays import Floats, Ints
-from broker.domain.chunk_plan import ChunkPlan
+from broker.domain.arrays import Floats, Ints, Kept, RowsByKind
+from broker.domain.chosen_candidates import Legend
+from broker.domain.counted_load import ChunkPlan
 from broker.domain.facts import JobFacts
-from broker.domain.rows_by_kind import RowsByKind
-from broker.engine.shared.evaluate import Evaluation
+from broker.domain.queues import QueueTable
+from broker.engine.shared.chain import QueueChain
+from broker.engine.shared.evaluate import reason_codes
+from broker.engine.shared.filter_cache import Evaluation
 from broker.engine.shared.fixed_factors import Factor, factor_at, factor_of_block
-from broker.engine.shared.rank import BlockRanking, Ranking
+from broker.engine.shared.rank import BlockRanking, Ranking, cut_codes
 from broker.rules.contract import Load
 
 
@@ -88,3 +94,37 @@ class ChunkResult:
     def chosen(self) -> Ints:
         """Positions of the candidates in the snapshot's queue table, best first."""
         return self.feasible[self.ranking.chosen] if self.ranking is not None else self.feasible[:0]
+
+
+_texts = Kept[tuple[str, ...]](8)
+
+
+def job_legend(queues: QueueTable, chain: QueueChain, stats: tuple[str, ...] = (), remark: str = "") -> Legend:
+    """The legend of a cycle over these queues.
+
+    Codes are those of the filters, of filters that could not judge, of the cuts and of the steps of the ranking.
+    Candidates leave by rules for good first, then by rules for now, then by the rest.
+    """
+    codes, order, departure, factors = _steps(chain)
+    return Legend(
+        names=_texts.of((queues.name,), lambda: tuple(map(str, queues.name.tolist()))),
+        groups=_texts.of((queues.unified_name,), lambda: tuple(map(str, queues.unified_name.tolist()))),
+        codes=codes,
+        order=order,
+        departure=departure,
+        factors=factors,
+        stats=stats,
+        remark=remark,
+    )
+
+
+@lru_cache(maxsize=16)
+def _steps(chain: QueueChain) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+    count = len(chain.filters)
+    codes = reason_codes(chain.filters) + cut_codes(chain.cuts) + chain.steps.placement.codes
+    order = [step for index in range(count) for step in (index, index + count)]
+    temporary = [rule.kind == "temporary" for rule in chain.filters]
+    judged = [(index % count) + count * temporary[index % count] for index in range(2 * count)]
+    rest = range(2 * count, len(codes))
+    factors = tuple(rule.code for rule in (*chain.load_weights, *chain.weights))
+    return codes, (*order, *rest), (*judged, *rest), factors

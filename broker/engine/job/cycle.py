@@ -13,36 +13,30 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, as_row, codes_of, distinct, taken
-from broker.domain.chunk_plan import ChunkPlan
-from broker.domain.counted_load import CountedLoad, QueueJobs
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, as_column, as_row, codes_of, distinct, taken
+from broker.domain.chosen_candidates import Legend
+from broker.domain.counted_load import ChunkPlan, CountedLoad, QueueJobs
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
-from broker.domain.feature_table import TIGHTENING_KEYS
-from broker.domain.legend import Legend
-from broker.domain.queues import QueueTable
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.queues import TIGHTENING_KEYS, QueueTable
 from broker.domain.work import Work, WorkTable
 from broker.engine.compiled.columns import MovingState
-from broker.engine.job.chunk_result import Block, ChunkResult
-from broker.engine.job.count_facts import accounting_keys_of
+from broker.engine.job.chunk_result import Block, ChunkResult, job_legend
+from broker.engine.job.count_facts import LoadDetailFacts, accounting_keys_of
 from broker.engine.job.data_facts import DataFacts, InputLimits, gather_data
 from broker.engine.job.facts import CycleFacts, candidate_row, grid_facts, job_facts
 from broker.engine.job.initial_list import RefusedNames
-from broker.engine.job.legend import job_legend
-from broker.engine.job.load_details import LoadDetailFacts
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
-from broker.engine.job.step_keys import LIMIT_KEYS, STEP_KEYS, chunk_limits
+from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, chunk_limits
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, prepare
-from broker.engine.shared.filter_cache import AlikeRules, KeptAnswers
+from broker.engine.shared.evaluate import UNDECLARED, evaluate, prepare
+from broker.engine.shared.filter_cache import AlikeRules, KeptAnswers, RuleFault
 from broker.engine.shared.fixed_factors import fixed_factors
 from broker.engine.shared.rank import BEST, BlockRanking, rank, rank_block
 from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs, Load, Rule
-from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.tighten import tightened
+from broker.snapshot.snapshot import Snapshot, tightened
 
 #: Cells (chunks x candidates) judged at once, and the fewest chunks: they fit the processor's caches, and arrays pay.
 BLOCK_CELLS = 384 * 1024

@@ -9,25 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, as_row, distinct
+from broker.domain.arrays import Bools, Floats, Ints, Kept, Objects, RowsByKind, Texts, as_row, distinct, kinds_of
 from broker.domain.estimates import is_event_service, is_hs06, is_set
 from broker.domain.facts import JobFacts, Later, made
 from broker.domain.grid import COUNTED_STATUSES
-from broker.domain.identity_cache import Kept
-from broker.domain.placement_constraints import UNCONSTRAINED
-from broker.domain.queues import QueueTable
-from broker.domain.rows_by_kind import RowsByKind, kinds_of
-from broker.domain.software import QueueOffer, SoftwareOffers
-from broker.domain.work import WorkTable
+from broker.domain.queues import QueueOffer, QueueTable, SoftwareOffers
+from broker.domain.work import UNCONSTRAINED, WorkTable
 from broker.engine.job.count_facts import (
     preferred_cpus,
     running_cores,
     slots_of,
     transferring,
 )
-from broker.engine.job.data_facts import DataFacts
+from broker.engine.job.data_facts import BlockInput, DataFacts
 from broker.engine.job.initial_list import RefusedNames
-from broker.engine.job.input_facts import BlockInput
 from broker.engine.job.nucleus_facts import NucleusStats, nucleus_facts, nucleus_pair_facts, nucleus_stats
 from broker.engine.job.running import RunningInputs, running_of_kinds
 from broker.engine.job.steps import JobSteps

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Texts
-from broker.domain.identity_cache import Kept
+from broker.domain.arrays import Bools, Kept, Texts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.engine.job.snapshot_reading import is_parent

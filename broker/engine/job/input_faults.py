@@ -5,7 +5,7 @@ Source: PanDA production brokerage, dataset completeness and available files.
 
 from __future__ import annotations
 
-from broker.domain.reason import Reason
+from broker.domain.decisions import Reason
 
 INPUT_REASONS = (
     Reason(

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, codes_of
-from broker.domain.identity_cache import Kept
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Kept, RowsByKind, codes_of
 from broker.domain.queues import BARE_NONE
-from broker.domain.rows_by_kind import RowsByKind
 from broker.snapshot.snapshot import Snapshot
 
 

@@ -10,9 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.arrays import Bools, Floats, Ints, RowsByKind
 from broker.domain.grid import COUNTED_STATUSES
-from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Options, Step
 
 #: Batch workers stand in for running jobs up to this number. Source: ATLAS Production Job Brokerage, initial weight.

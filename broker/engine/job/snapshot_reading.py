@@ -7,9 +7,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, frozen, taken
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Kept, frozen, taken
 from broker.domain.grid import LinkMatrix, StorageTable
-from broker.domain.identity_cache import Kept
 from broker.domain.queues import QueueTable, UnifiedTable
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from broker.domain.analysis import NO_CACHE, what_is_run
 from broker.domain.arrays import Bools, Ints, texts
 from broker.domain.estimates import is_hs06
-from broker.domain.user_release import NO_CACHE, what_is_run
 from broker.domain.work import WorkTable
 from broker.engine.job.input_faults import INPUT_FAULTS
 from broker.rules.contract import Options, Reason, Step

@@ -7,9 +7,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from broker.domain.decisions import Observation, Value
-from broker.domain.feature_table import TIGHTENING_KEYS
-from broker.domain.reason import Reason
+from broker.domain.decisions import Observation, Reason, Value
+from broker.domain.queues import TIGHTENING_KEYS
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding

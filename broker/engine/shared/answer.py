@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from broker.domain.decisions import Observation
-from broker.domain.reason import Reason
+from broker.domain.decisions import Observation, Reason
 
 CHOSEN = "chosen"
 Verdict = Literal["pass", "fail", "not_reached", "unknown", "not_asked"]

@@ -21,10 +21,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, rows_of_all
 from broker.domain.facts import JobFacts, cell_at
-from broker.domain.rows_by_kind import RowsByKind, rows_of_all
-from broker.engine.shared.filter_cache import FilterAnswer, Mask
+from broker.engine.shared.filter_cache import Evaluation, FilterAnswer, Mask, RuleFault
 from broker.engine.shared.pair_state import Marks
 from broker.engine.shared.pass_cache import ONE_PASS, Passes
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
@@ -38,26 +37,6 @@ PairsT = TypeVar("PairsT", bound=AnyPairs)
 RULE_ERRORS: tuple[type[BaseException], ...] = (Exception, SystemExit)
 """What a broken rule may raise: it must not stop the broker. It is counted, and its policy applies, or it has no
 effect. A rule that ends the program (``sys.exit``) is broken too; an interrupt of the user is none of its errors."""
-
-
-@dataclass(frozen=True)
-class RuleFault:
-    """A rule that could not be run: it raised, or its answer is no mask. It is counted, not hidden."""
-
-    rule: str
-    error: str
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Masks of a block: ``feasible`` (T, Q), and ``reason`` (T, Q): index of the deciding filter.
-
-    An index of ``len(filters)`` and more means that filter ``index - len(filters)`` could not judge (unknown).
-    """
-
-    feasible: Bools
-    reason: AnyArray
-    faults: tuple[RuleFault, ...]
 
 
 class RowsOf:

@@ -8,13 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind
 
-if TYPE_CHECKING:
-    from broker.engine.shared.evaluate import Evaluation
+
+@dataclass(frozen=True)
+class RuleFault:
+    """A rule that could not be run: it raised, or its answer is no mask. It is counted, not hidden."""
+
+    rule: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Masks of a block: ``feasible`` (T, Q), and ``reason`` (T, Q): index of the deciding filter.
+
+    An index of ``len(filters)`` and more means that filter ``index - len(filters)`` could not judge (unknown).
+    """
+
+    feasible: Bools
+    reason: AnyArray
+    faults: tuple[RuleFault, ...]
 
 
 #: True or false for each pair: what broadcasts to a block, or the few rows and columns that differ.

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Floats, taken_at
-from broker.domain.rows_by_kind import RowsByKind
-from broker.engine.shared.evaluate import RULE_ERRORS, RuleFault, RuleViews, fault_of
+from broker.domain.arrays import AnyArray, Floats, RowsByKind, taken_at
+from broker.engine.shared.evaluate import RULE_ERRORS, RuleViews, fault_of
+from broker.engine.shared.filter_cache import RuleFault
 from broker.rules.contract import AnyPairs, Weight
 
 #: A factor of each pair: what broadcasts to a block, or the few rows and columns that differ.

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Ints
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import Ints, RowsByKind
 from broker.engine.shared.filter_cache import FilterAnswer, Mask
 from broker.rules.contract import Filter
 

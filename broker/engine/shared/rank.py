@@ -20,8 +20,9 @@ from functools import partial
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
-from broker.domain.reason import Reason
-from broker.engine.shared.evaluate import RULE_ERRORS, RuleFault, fault_of
+from broker.domain.decisions import Reason
+from broker.engine.shared.evaluate import RULE_ERRORS, fault_of
+from broker.engine.shared.filter_cache import RuleFault
 from broker.rules.contract import GroupCut, Load, LoadCut, LoadWeight, Rule
 
 BEST = 10

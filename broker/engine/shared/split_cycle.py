@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
-from broker.domain.chunk_plan import ChunkPlan
-from broker.domain.counted_load import CountedLoad
+from broker.domain.counted_load import ChunkPlan, CountedLoad
 from broker.domain.decisions import Outcome
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle

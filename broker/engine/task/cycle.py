@@ -15,22 +15,19 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, distinct, taken
-from broker.domain.legend import Legend
-from broker.domain.output_endpoints import OutputEndpoints
-from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.task_facts import TaskFacts
-from broker.domain.task_work import TaskWork
+from broker.domain.arrays import Bools, Floats, Ints, RowsByKind, as_column, as_row, distinct, taken
+from broker.domain.chosen_candidates import Legend
+from broker.domain.grid import OutputEndpoints
+from broker.domain.task_work import TaskFacts, TaskWork
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.chain import NucleusChain, same_rules, same_steps
-from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, RuleFault, evaluate, prepare, reason_codes
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, evaluate, prepare, reason_codes
+from broker.engine.shared.filter_cache import Evaluation, RuleFault
 from broker.engine.shared.pair_state import NOT_A_CANDIDATE
-from broker.engine.task.data_facts import TaskData, gather_task_data
+from broker.engine.task.data_facts import TaskData, all_work, gather_task_data, share_work, task_tags
 from broker.engine.task.facts import TaskGrounds, dry_run_facts, initial_nuclei, preset_nuclei, task_facts
 from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, STEP_KEYS, ask_jobs
-from broker.engine.task.placing import answer
-from broker.engine.task.remaining import all_work, share_work, task_tags
-from broker.engine.task.task_block import TaskBlock
+from broker.engine.task.placing import TaskBlock, answer
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Reason, Rule, TaskPairs, Weight
 from broker.snapshot.snapshot import Snapshot

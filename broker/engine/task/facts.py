@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, codes_of
-from broker.domain.grid import StorageTable
-from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, codes_of
+from broker.domain.grid import OutputEndpoints, StorageTable
 from broker.domain.queues import BARE_NONE
-from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.task_facts import TaskFacts
-from broker.domain.task_work import AssigningTable, TaskWork
-from broker.engine.task.data_facts import TaskData
+from broker.domain.task_work import AssigningTable, TaskFacts, TaskWork
+from broker.engine.task.data_facts import TaskData, all_work
 from broker.engine.task.nucleus_feasibility import DryRun
-from broker.engine.task.remaining import all_work
 from broker.engine.task.steps import FullChains, TaskSteps
 from broker.snapshot.snapshot import Snapshot
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, as_column, taken, texts
-from broker.domain.identity_cache import Kept
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Kept, Texts, as_column, taken, texts
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
@@ -23,15 +22,8 @@ from broker.engine.job.facts import CycleFacts, GridFacts, candidate_row, grid_f
 from broker.engine.job.initial_list import InitialList
 from broker.engine.job.input_faults import INPUT_FAULTS
 from broker.engine.job.steps import JobSteps
-from broker.engine.shared.evaluate import (
-    UNDECLARED,
-    AnyFilter,
-    Evaluation,
-    RuleFault,
-    evaluate,
-    prepare,
-    reason_codes,
-)
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, evaluate, prepare, reason_codes
+from broker.engine.shared.filter_cache import Evaluation, RuleFault
 from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs
 from broker.snapshot.snapshot import Snapshot

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Bools, Texts, codes_of, texts
-from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.grid import OutputEndpoints
 from broker.domain.task_work import AssigningTable, OutputTable
 from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.rules.contract import Options, Reason, Step

@@ -10,18 +10,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from agents.feeds.by_hand import ReplicaFileOptions, ReplicaImport, WorkersImport, WorkersOptions
 from agents.feeds.cric import CricAgent, CricOptions
 from agents.feeds.network import NetworkAgent, NetworkOptions
-from agents.feeds.replica_files import ReplicaFileOptions, ReplicaImport
 from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent
 from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
-from agents.feeds.workers import WorkersImport, WorkersOptions
-from agents.service import configuration, cycle, process, registry
+from agents.service import configuration, cycle, registry
 from agents.service.base import Agent, CycleContext, CycleRequest
 from agents.service.clock import ClockWatch, read_clocks
-from agents.service.configuration import AgentsConfiguration
+from agents.service.configuration import AgentsConfiguration, ProcessSettings
 from agents.service.leadership import LeaseKeeper, holder_name
-from agents.service.process import ProcessSettings
 from broker.errors import NOT_FOUND, BrokerError, Refused
 from broker.feeds.model.cric.catalogue import DOCUMENTS
 from broker.store.connection.database import Database
@@ -133,7 +131,7 @@ def take(database: Database, name: str, document: bytes, now: datetime, config: 
     if kind.pandas and migrate.check(database) != migrate.STANDALONE:
         raise TablesOfPanda(f"the source {name} is PanDA's own here", "sources", "send replicas or quotas only")
     agents = configuration.load(configuration.config_file("agents.yaml", config), registry.NAMES)
-    settings = process.load_process(configuration.config_file("broker.yaml", config), config)
+    settings = configuration.load_process(configuration.config_file("broker.yaml", config), config)
     options = agents.agents[kind.agent].options if kind.agent in agents.agents else {}
     output: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="gridbroker-") as folder:

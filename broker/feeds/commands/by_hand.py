@@ -12,12 +12,10 @@ import typer
 
 from agents.service import json_log, registry
 from agents.service.base import Agent, CycleRequest
-from agents.service.configuration import AgentsConfiguration, config_file, load
-from agents.service.process import ProcessSettings, load_process
-from broker.cli.context import open_store, settings_of
+from agents.service.configuration import AgentsConfiguration, ProcessSettings, config_file, load, load_process
+from broker.cli.completion import AnyFunction, with_annotations
+from broker.cli.context import at_option, check_time, moment_of, open_store, settings_of
 from broker.cli.output import print_json
-from broker.cli.signatures import AnyFunction, with_annotations
-from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.errors import FAILED
 from broker.service.commands.run import EXIT_STATUS, SEED_BITS, HandRun, report, run_by_hand
 

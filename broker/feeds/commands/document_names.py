@@ -10,7 +10,7 @@ from broker.errors import WRONG_USAGE, BrokerError
 from broker.feeds.model.cric.catalogue import CLOSED_READ, CLOSED_WRITE, DOCUMENTS, name_by_address, name_by_shape
 from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL
 from broker.fetching.documents import MAX_DOCUMENT_BYTES, DocumentRefused, parse
-from broker.fetching.files import path_of, read_file
+from broker.fetching.web import path_of, read_file
 
 RUCIO_KINDS = ("space", "replicas", "quotas")
 

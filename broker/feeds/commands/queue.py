@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.cli.context import open_store
+from broker.cli.context import end_of, moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import end_of, moment_of
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
@@ -19,7 +18,7 @@ from broker.feeds.statements.table_writing import queue_names
 from broker.grid.commands.queues import show_queue
 from broker.store.connection.database import Database
 from broker.store.query_context import known_name
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="show")(show_queue)

@@ -17,7 +17,7 @@ from broker.errors import DONE, REFUSED, WRONG_USAGE, BrokerError
 from broker.feeds.commands.by_hand import At, ByHand, DryRun, Json
 from broker.feeds.model.sites_file.reading import SitesRefused, read_sites
 from broker.feeds.model.sites_file.tables import Declared
-from broker.fetching.files import read_file
+from broker.fetching.web import read_file
 
 FILE = "sites.yaml"
 EVERY_S = 2.0

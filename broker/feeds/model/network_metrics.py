@@ -13,7 +13,7 @@ from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.closeness import KEY, LONGEST_SITE, UNKNOWN_SITE
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, moment, named, whole_number
 from broker.fetching.documents import Document
-from broker.snapshot.readings import BadValueError
+from broker.snapshot.raw import BadValueError
 
 ACTIVITIES = ("Production Input", "Production Output", "Express")
 #: Older values say nothing about the link any more.

@@ -12,7 +12,7 @@ from typing import Any
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named, whole_number
 from broker.fetching.documents import Document, DocumentRefused
-from broker.snapshot.readings import BadValueError
+from broker.snapshot.raw import BadValueError
 
 KEY = ("harvester_id", "computingsite", "resourcetype", "status", "jobtype")
 COLUMNS = ("n_workers", "lastupdate")

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.changes import RowChange, TableChanges
+from broker.feeds.model.rows import RowChange, TableChanges
 from broker.store.connection.database import Database
 
 #: Tables whose rows are facts: what changes in them is kept row by row. Of measures only numbers are kept.

@@ -1,4 +1,7 @@
-"""Rows of one table as a feed wants them: read, compared, and the differences written, in the caller's transaction."""
+"""Rows of one table as a feed wants them: read, compared, and the differences written, in the caller's transaction.
+
+Whose quotas brokerage asks for: users and groups with analysis tasks that are not done.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.changes import TableChanges
-from broker.feeds.model.rows import Key, MappedTable
-from broker.store.connection.names import META_TABLES, Names, quoted
-from broker.store.connection.tables import own_tables
+from broker.feeds.model.rows import Key, MappedTable, TableChanges
+from broker.store.connection.tables import META_TABLES, Names, TableCatalogue, own_tables, quoted
+from broker.store.reads.chunk_reads import ANALYSIS_LABELS
+from broker.store.reads.replica_requests import STATUSES
 
 #: Documents that stand in columns of text.
 _TEXT_DOCUMENTS = frozenset({"sw_tags"})
@@ -168,3 +171,15 @@ def endpoint_sites(connection: sa.Connection, names: Names) -> dict[str, str]:
 
 def _texts(connection: sa.Connection, query: str) -> frozenset[str]:
     return frozenset(str(row[0]) for row in connection.execute(sa.text(query)))
+
+
+def accounts(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
+    """The accounts, by name."""
+    tasks = catalogue.source("jedi_tasks", ("username", "workinggroup", "prodsourcelabel", "status"))
+    query = sa.text(f"""
+        SELECT DISTINCT account FROM (
+            SELECT unnest(ARRAY[username, workinggroup]) AS account FROM {tasks} AS t
+            WHERE prodsourcelabel = ANY(:labels) AND status = ANY(:statuses)) AS named
+        WHERE account IS NOT NULL AND account <> '' ORDER BY account""")  # noqa: S608 - names of tables and columns
+    values = {"labels": list(ANALYSIS_LABELS), "statuses": list(STATUSES)}
+    return [str(row[0]) for row in connection.execute(query, values)]

@@ -22,7 +22,7 @@ from broker.rules.production_job.filters.link_full import CAP, LinkFull
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
 from broker.work.assemble import CycleWork
-from broker.work.job_attributes import core_count
+from broker.work.cut_jobs import core_count
 from broker.work.job_model import CutLimits
 
 BYTE_PRICE, UNPLACED_HOURS, SHARE_PRICE = "FLOW_BYTE_PRICE", "FLOW_UNPLACED_HOURS", "FLOW_SHARE_PRICE"

@@ -18,9 +18,9 @@ from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 from broker.formats.model import job_status, job_status_files
+from broker.formats.model.feature_keys import BadTextError
 from broker.formats.model.job_status import HOLD_OFF_S, JobStatus, Payload, Reckoning
 from broker.formats.model.job_status_files import Waiting
-from broker.formats.model.plain_values import BadTextError
 from broker.formats.model.vacate import Choice, EndBy, Mode, Need, RunningJob, choose
 from broker.formats.statements import status_reports
 from broker.store.connection.tables import TableCatalogue

@@ -13,17 +13,15 @@ from broker.cli.context import open_store
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 from broker.formats.model.sss import inheritance, job_columns, paths, task_columns
-from broker.formats.model.sss.description import describe
+from broker.formats.model.sss.description import COLUMN_UNITS, describe
 from broker.formats.model.sss.exported import Naming
 from broker.formats.model.sss.job_columns import MappingRules
-from broker.formats.model.sss.listing import COLUMN_UNITS
 from broker.formats.model.sss.model import Document
 from broker.formats.model.sss.paths import BadPathError
-from broker.formats.model.sss.problems import BadDocumentError
 from broker.formats.model.sss.reading import document_of, read_document
 from broker.formats.model.sss.writing import write_element
-from broker.formats.model.sss.xml_reading import MAX_BYTES, read_xml
-from broker.formats.statements import sss_export, sss_import
+from broker.formats.model.sss.xml_reading import MAX_BYTES, BadDocumentError, read_xml
+from broker.formats.statements import sss_exchange
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -215,7 +213,7 @@ def import_file(
     mapped = [job_columns.map_job(one, rules) for one in wholes]
     task = task_columns.map_task(document, mapped, rules)
     with open_store(context) as database:
-        done = sss_import.import_document(
+        done = sss_exchange.import_document(
             database,
             task,
             list(zip(wholes, mapped, strict=True)),
@@ -267,9 +265,9 @@ def export(
     with open_store(context) as database:
         try:
             element = (
-                sss_export.export_job(database, job, naming)
+                sss_exchange.export_job(database, job, naming)
                 if job is not None
-                else sss_export.export_task(database, task or 0, naming)
+                else sss_exchange.export_task(database, task or 0, naming)
             )
             document = document_of(element)
         except BadDocumentError as error:

@@ -16,8 +16,7 @@ from typing import Any
 
 from broker.errors import BrokerError
 from broker.formats.model.feature_http import Fetched
-from broker.formats.model.feature_keys import JOB, MACHINE, RefusedBaseError, base_of
-from broker.formats.model.plain_values import BadTextError, text_of
+from broker.formats.model.feature_keys import JOB, MACHINE, BadTextError, RefusedBaseError, base_of, text_of
 
 MAX_DOCUMENT_BYTES = 64 * 1024
 """Of one JSON document with all the metadata of a machine."""

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urljoin, urlsplit
 
-from broker.formats.model.feature_keys import MAX_FILE_BYTES
-from broker.formats.model.plain_values import TOO_LONG, Content, Unreadable
+from broker.formats.model.feature_keys import MAX_FILE_BYTES, TOO_LONG, Content, Unreadable
 
 MAX_REDIRECTS = 3
 TIMEOUT_S = 10.0

@@ -1,13 +1,128 @@
-"""The keys of Machine/Job Features: where they stand, what they hold, and which may change while a job runs."""
+"""The keys of Machine/Job Features: where they stand, what they hold, and which may change while a job runs.
+
+Values in files of one value each: the text of a file to a number or word, or the code of why it is none.
+
+Machine/Job Features and Job-to-Machine share these rules. Source: HSF-TN-2016-02, directories and keys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from broker.formats.model import plain_values
+_BLANKS = b" \t\r\n"
+_INTEGER = re.compile(r"[0-9]{1,18}")
+_SIGNED = re.compile(r"-?[0-9]{1,18}")
+_DECIMAL = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_WORD = re.compile(r"[!-~]{1,255}")
+
+EMPTY = "empty"
+NOT_ASCII = "not-ascii"
+TOO_LONG = "too-long"
+NOT_AN_INTEGER = "not-an-integer"
+NOT_A_NUMBER = "not-a-number"
+BAD_CHARACTERS = "bad-characters"
+ZERO = "zero"
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A file that is there and gives no value; ``code`` says why."""
+
+    code: str
+
+
+Content: TypeAlias = bytes | Unreadable
+Contents: TypeAlias = Mapping[str, Content]
+"""What was found of a directory: content by key; a key that is not there is not set."""
+
+
+class BadTextError(ValueError):
+    """A text that is not of the wanted form; ``code`` says why."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def text_of(content: Content) -> str:
+    """The text of a file without blanks and line ends around it.
+
+    Raises:
+        BadTextError: the file could not be read, is not ASCII, or is empty.
+    """
+    if isinstance(content, Unreadable):
+        raise BadTextError(content.code)
+    if not content.isascii():
+        raise BadTextError(NOT_ASCII)
+    text = content.strip(_BLANKS).decode("ascii")
+    if not text:
+        raise BadTextError(EMPTY)
+    return text
+
+
+def integer(text: str) -> int:
+    """A whole number of 1 to 18 digits, without sign.
+
+    Raises:
+        BadTextError: it is none.
+    """
+    if not _INTEGER.fullmatch(text):
+        raise BadTextError(NOT_AN_INTEGER)
+    return int(text)
+
+
+def signed_integer(text: str) -> int:
+    """A whole number of 1 to 18 digits that may be negative.
+
+    Raises:
+        BadTextError: it is none.
+    """
+    if not _SIGNED.fullmatch(text):
+        raise BadTextError(NOT_AN_INTEGER)
+    return int(text)
+
+
+def count(text: str) -> int:
+    """A whole number above 0: somebody who writes 0 does not know.
+
+    Raises:
+        BadTextError: it is none.
+    """
+    value = integer(text)
+    if value == 0:
+        raise BadTextError(ZERO)
+    return value
+
+
+def rating(text: str) -> float:
+    """A number above 0, with or without decimals; no exponent.
+
+    Raises:
+        BadTextError: it is none.
+    """
+    if not _DECIMAL.fullmatch(text):
+        raise BadTextError(NOT_A_NUMBER)
+    value = Decimal(text)
+    if value == 0:
+        raise BadTextError(ZERO)
+    return float(value)
+
+
+def word(text: str) -> str:
+    """At most 255 printable ASCII characters without blanks.
+
+    Raises:
+        BadTextError: it is none.
+    """
+    if not _WORD.fullmatch(text):
+        raise BadTextError(BAD_CHARACTERS)
+    return text
+
 
 Way = Literal["local", "http", "https"]
 
@@ -93,21 +208,21 @@ class FeatureKey:
 
 
 KEYS: tuple[FeatureKey, ...] = (
-    FeatureKey("total_cpu", MACHINE, "processors", plain_values.count),
-    FeatureKey("hs06", MACHINE, "HS06 of the machine", plain_values.rating),
-    FeatureKey("shutdowntime", MACHINE, "UNIX s", plain_values.count, dynamic=True),
-    FeatureKey("grace_secs", MACHINE, "s", plain_values.integer),
-    FeatureKey("allocated_cpu", JOB, "processors", plain_values.count),
-    FeatureKey("hs06_job", JOB, "HS06 of the job's processors", plain_values.rating),
-    FeatureKey("shutdowntime_job", JOB, "UNIX s", plain_values.count, dynamic=True),
-    FeatureKey("grace_secs_job", JOB, "s", plain_values.integer),
-    FeatureKey("jobstart_secs", JOB, "UNIX s", plain_values.count),
-    FeatureKey("job_id", JOB, "-", plain_values.word),
-    FeatureKey("wall_limit_secs", JOB, "s", plain_values.count),
-    FeatureKey("cpu_limit_secs", JOB, "CPU s", plain_values.count),
-    FeatureKey("max_rss_bytes", JOB, "bytes", plain_values.count),
-    FeatureKey("max_swap_bytes", JOB, "bytes", plain_values.integer),
-    FeatureKey("scratch_limit_bytes", JOB, "bytes", plain_values.count),
+    FeatureKey("total_cpu", MACHINE, "processors", count),
+    FeatureKey("hs06", MACHINE, "HS06 of the machine", rating),
+    FeatureKey("shutdowntime", MACHINE, "UNIX s", count, dynamic=True),
+    FeatureKey("grace_secs", MACHINE, "s", integer),
+    FeatureKey("allocated_cpu", JOB, "processors", count),
+    FeatureKey("hs06_job", JOB, "HS06 of the job's processors", rating),
+    FeatureKey("shutdowntime_job", JOB, "UNIX s", count, dynamic=True),
+    FeatureKey("grace_secs_job", JOB, "s", integer),
+    FeatureKey("jobstart_secs", JOB, "UNIX s", count),
+    FeatureKey("job_id", JOB, "-", word),
+    FeatureKey("wall_limit_secs", JOB, "s", count),
+    FeatureKey("cpu_limit_secs", JOB, "CPU s", count),
+    FeatureKey("max_rss_bytes", JOB, "bytes", count),
+    FeatureKey("max_swap_bytes", JOB, "bytes", integer),
+    FeatureKey("scratch_limit_bytes", JOB, "bytes", count),
 )
 
 BY_NAME: dict[str, FeatureKey] = {key.name: key for key in KEYS}

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from broker.errors import BrokerError, Refused
-from broker.formats.model import feature_keys, plain_values
-from broker.formats.model.feature_keys import BY_NAME, JOB, MACHINE, Directory
-from broker.formats.model.plain_values import BadTextError
+from broker.formats.model import feature_keys
+from broker.formats.model.feature_keys import BY_NAME, JOB, MACHINE, BadTextError, Directory
 from broker.formats.model.untrusted_files import ReadRules, open_directory, read_file
 
 DIRECTORY_MODE = 0o755
@@ -72,7 +71,7 @@ def publish(directory: Path, which: Directory, values: Mapping[str, str]) -> Non
             known = ", ".join(one.name for one in feature_keys.keys_of(which))
             raise BadFeatureError(f"{name} is no key of {which}", str(directory), f"known are {known}")
         try:
-            key.parse(plain_values.text_of(text.encode()))
+            key.parse(feature_keys.text_of(text.encode()))
         except BadTextError as bad:
             raise BadFeatureError(
                 f"{name}: {text[:40]!r} is {bad.code}", str(directory), f"write a value in {key.unit}"
@@ -157,7 +156,7 @@ def _published(directory: Path, name: str) -> int | None:
     if content is None:
         return None
     try:
-        return plain_values.integer(plain_values.text_of(content))
+        return feature_keys.integer(feature_keys.text_of(content))
     except BadTextError:
         return None
 

@@ -12,20 +12,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker.formats.model import feature_keys, machine_job_features, plain_values, untrusted_files
+from broker.formats.model import feature_keys, machine_job_features, untrusted_files
 from broker.formats.model.feature_http import Fetched, fetch_all
 from broker.formats.model.feature_keys import (
     BY_NAME,
     JOB,
     MACHINE,
     MAX_FILE_BYTES,
+    BadTextError,
+    Content,
     Directory,
     FeatureBase,
     RefusedBaseError,
     base_of,
 )
 from broker.formats.model.machine_job_features import Features
-from broker.formats.model.plain_values import BadTextError, Content
 from broker.formats.model.untrusted_files import ReadRules
 
 REREAD_S = (60.0, 300.0)
@@ -180,7 +181,7 @@ def _time(content: Content | None) -> float:
     if content is None:
         return math.inf
     try:
-        return plain_values.count(plain_values.text_of(content))
+        return feature_keys.count(feature_keys.text_of(content))
     except BadTextError:
         return math.inf
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from broker.formats.model import plain_values
-from broker.formats.model.plain_values import BadTextError, Contents
+from broker.formats.model import feature_keys
+from broker.formats.model.feature_keys import BadTextError, Contents
 
 POSTPONE = "can_postpone_last_job"
 HOLD_OFF_S = 600
@@ -71,15 +71,15 @@ def _truth(text: str) -> bool:
 
 
 PARSERS: dict[str, Callable[[str], int | bool]] = {
-    "used_CPU": plain_values.integer,
-    "last_job_start": plain_values.integer,
-    "first_exp_job_end": plain_values.integer,
-    "last_exp_job_end": plain_values.integer,
-    "last_max_job_end": plain_values.integer,
-    "add_uncom_time": plain_values.signed_integer,
-    "add_final_exp_waste": plain_values.signed_integer,
+    "used_CPU": feature_keys.integer,
+    "last_job_start": feature_keys.integer,
+    "first_exp_job_end": feature_keys.integer,
+    "last_exp_job_end": feature_keys.integer,
+    "last_max_job_end": feature_keys.integer,
+    "add_uncom_time": feature_keys.signed_integer,
+    "add_final_exp_waste": feature_keys.signed_integer,
     "can_postpone_last_job": _truth,
-    "priority_factor": plain_values.signed_integer,
+    "priority_factor": feature_keys.signed_integer,
 }
 """The keys, and how their text is read."""
 
@@ -151,7 +151,7 @@ def parse(files: Contents, flags: Sequence[str] = (), *, stale: bool = False) ->
     for key, read in PARSERS.items():
         if key in files:
             try:
-                found[key.lower()] = read(plain_values.text_of(files[key]))
+                found[key.lower()] = read(feature_keys.text_of(files[key]))
             except BadTextError as bad:
                 wrong[key] = bad.code
     noticed = (*flags, *(f"{key}:{code}" for key, code in wrong.items()), *(["record:stale"] if stale else []))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import BrokerError
-from broker.formats.model import job_status, plain_values
+from broker.formats.model import feature_keys, job_status
+from broker.formats.model.feature_keys import BadTextError, Contents
 from broker.formats.model.job_status import (
     HOLD_OFF_S,
     KEYS,
@@ -27,7 +28,6 @@ from broker.formats.model.job_status import (
     Written,
     with_hold_off,
 )
-from broker.formats.model.plain_values import BadTextError, Contents
 from broker.formats.model.untrusted_files import ReadRules, open_directory, read_files
 
 LOCK_WITHIN_S = 2.0
@@ -113,7 +113,7 @@ def _held_off(opened: int, change: _Change) -> Written:
     files = read_files(opened, (*KEYS, REVERTED_FILE), ReadRules(MAX_FILE_BYTES))
     before = job_status.texts_of(job_status.parse({key: files[key] for key in KEYS if key in files}).by_key())
     try:
-        reverted = plain_values.integer(plain_values.text_of(files.get(REVERTED_FILE, b"")))
+        reverted = feature_keys.integer(feature_keys.text_of(files.get(REVERTED_FILE, b"")))
     except BadTextError:
         reverted = None
     return with_hold_off(before, change.texts, reverted, change.now, change.hold_off_s)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from broker.formats.model import feature_keys, plain_values
-from broker.formats.model.feature_keys import JOB, MACHINE, Directory, FeatureValue
-from broker.formats.model.plain_values import BadTextError, Contents
+from broker.formats.model import feature_keys
+from broker.formats.model.feature_keys import JOB, MACHINE, BadTextError, Contents, Directory, FeatureValue
 
 CLOCK_SKEW_S = 300
 MAX_TIME_AHEAD_S = 315_360_000
@@ -100,7 +99,7 @@ def parse(machine: Contents, job: Contents, problems: tuple[str, ...] = ()) -> F
         for key in feature_keys.keys_of(directory):
             if key.name in contents:
                 try:
-                    found[key.name] = key.parse(plain_values.text_of(contents[key.name]))
+                    found[key.name] = key.parse(feature_keys.text_of(contents[key.name]))
                 except BadTextError as bad:
                     wrong.append(f"{key.name}:{bad.code}")
     for name, value in _legacy(machine, job, wrong):
@@ -118,7 +117,7 @@ def _legacy(machine: Contents, job: Contents, wrong: list[str]) -> Iterator[tupl
         for name in feature_keys.LEGACY_NAMES[directory]:
             if name in contents:
                 try:
-                    old[name] = plain_values.count(plain_values.text_of(contents[name]))
+                    old[name] = feature_keys.count(feature_keys.text_of(contents[name]))
                 except BadTextError as bad:
                     wrong.append(f"{name}:{bad.code}")
     cores = [old[name] for name in ("log_cores", "phys_cores") if name in old]

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.formats.model.plain_values import TOO_LONG, Content, Unreadable
+from broker.formats.model.feature_keys import TOO_LONG, Content, Unreadable
 
 LINK = "link"
 NOT_A_FILE = "not-a-regular-file"

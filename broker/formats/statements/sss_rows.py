@@ -10,7 +10,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.formats.model.sss.exported import Record
-from broker.formats.model.sss.kept import KeptRow
+from broker.formats.model.sss.from_panda import KeptRow
 
 SubmittedKind = Literal["job", "task"]
 

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from broker.formats.model import job_status
 from broker.formats.model.job_status import STALE_AFTER_S, JobStatus, Stats
 from broker.formats.model.vacate import RunningJob
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 
 _SAVE_REPORT = sa.text("""
     INSERT INTO broker.job_status_reports (pandaid, reported_at, allocated_cpu, record)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 FIRST_TASK = 10_000_000
 # An arbitrary constant: the sequence is moved on by one at a time.

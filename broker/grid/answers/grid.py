@@ -1,23 +1,30 @@
-"""What answers about the grid share: stored snapshots, the last one of a brokerage, jobs by status."""
+"""What answers about the grid share: stored snapshots, the last one of a brokerage, jobs by status.
+
+What was decided about each queue or nucleus in the last day, by the counts that the cycles write.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 import numpy as np
 import sqlalchemy as sa
 
 from broker.brokerages.offered import offered
+from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.rejection_counts import CANDIDATE, QueueCount
 from broker.gdpconfig import Tuning
 from broker.grid.answers.models import JobNumbers, LinkLine
 from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking
-from broker.store.snapshots.snapshot_loading import stored_snapshot
-from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents
+from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents, stored_snapshot
+from broker.store.summaries.reason_counts import queue_totals, reason_counts
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 KEPT = 4
@@ -98,3 +105,71 @@ def link_lines(snapshot: Snapshot, tuning: Tuning, source: str | None, nucleus: 
 def figure(value: float) -> float | None:
     """A number; None for NaN."""
     return None if math.isnan(value) else float(value)
+
+
+#: Decisions of so long are counted.
+COUNTED = timedelta(hours=24)
+_NOW = timedelta(seconds=1)
+_TOTALS = "totals of the day"
+
+
+@dataclass
+class DayCount:
+    """The decisions about one queue or nucleus.
+
+    Attributes:
+        chosen: in so many it was among the candidates.
+        placed: jobs that it got; of a nucleus, tasks.
+        rejected: by code, in so many it was rejected.
+    """
+
+    chosen: int = 0
+    placed: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def considered(self) -> int:
+        """Decisions in which it was chosen or rejected by a rule."""
+        return self.chosen + self.rejected.total()
+
+    @property
+    def main_code(self) -> str | None:
+        """The code that rejected it most often; None where none did."""
+        return min(self.rejected, key=lambda code: (-self.rejected[code], code), default=None)
+
+
+def totals_of_the_day(asking: Asking, queue: str | None = None) -> dict[str, list[QueueCount]]:
+    """How often each queue or nucleus, or one of them, was chosen and rejected in the last day, by brokerage."""
+    if queue is not None:
+        return queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW, queue=queue)
+    if _TOTALS not in asking.kept:
+        asking.kept[_TOTALS] = queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW)
+    found: dict[str, list[QueueCount]] = asking.kept[_TOTALS]
+    return found
+
+
+def totals_about(asking: Asking, candidate: str, queue: str | None = None) -> dict[str, list[QueueCount]]:
+    """The same of the brokerages whose candidates are of this kind: ``queue`` or ``nucleus``."""
+    found = totals_of_the_day(asking, queue)
+    return {name: some for name, some in found.items() if brokerage_of(name).candidate == candidate}
+
+
+def day_counts(counts: Iterable[QueueCount]) -> dict[str, DayCount]:
+    """The counts by queue or nucleus. Pure."""
+    found: dict[str, DayCount] = {}
+    for one in counts:
+        of_queue = found.setdefault(one.queue, DayCount())
+        if one.code == CANDIDATE:
+            of_queue.chosen += one.decisions
+            of_queue.placed += one.jobs
+        else:
+            of_queue.rejected[one.code] += one.decisions
+    return found
+
+
+def decisions_of_the_day(asking: Asking) -> Counter[str]:
+    """How many decisions each brokerage made in the last day."""
+    found: Counter[str] = Counter()
+    for one in reason_counts(asking.connection, asking.now - COUNTED, asking.now + _NOW):
+        found[one.brokerage] += one.decisions
+    return found

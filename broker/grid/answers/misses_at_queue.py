@@ -11,7 +11,7 @@ import numpy as np
 
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.decisions.answers.parts import Figure
+from broker.decisions.answers.decision_model import Figure
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.decisions.answers.stored_chunks import Group, groups_of
 from broker.domain.decisions import Observation

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from broker.decisions.answers.parts import Figure
+from broker.decisions.answers.decision_model import Figure
 from broker.domain.decisions import Observation
 from broker.feeds.statements.queue_pins import HeldField
 from broker.store.query_context import Answer

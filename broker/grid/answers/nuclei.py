@@ -10,10 +10,17 @@ from typing import Literal
 import numpy as np
 
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.domain.decision_records import StoredDecision
-from broker.domain.queue_counts import QueueCount
-from broker.grid.answers.day_counts import DayCount, day_counts, totals_about
-from broker.grid.answers.grid import figure, last_snapshot, link_lines, tuning_in_force
+from broker.domain.decisions import StoredDecision
+from broker.domain.rejection_counts import QueueCount
+from broker.grid.answers.grid import (
+    DayCount,
+    day_counts,
+    figure,
+    last_snapshot,
+    link_lines,
+    totals_about,
+    tuning_in_force,
+)
 from broker.grid.answers.models import Nuclei, NucleusAnswer, NucleusLine, TaskAtNucleus
 from broker.grid.answers.queue import rejected_there
 from broker.history.answers.stored_states import ChunkState, chunk_states, looked_at

@@ -1,30 +1,129 @@
-"""Why a queue gets the jobs that it gets, and not more."""
+"""Why a queue gets the jobs that it gets, and not more.
+
+Why a queue gets what it gets, in words.
+
+The limits of a queue against what the chunks of the last day ask for.
+"""
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
+from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.decisions.answers.rules_in_force import brokerages_in_force
+from broker.decisions.answers.phrases import comparison, day_and_moment, many, with_unit
+from broker.decisions.answers.rules_in_force import brokerages_in_force, rules_in_force
+from broker.decisions.answers.stored_chunks import Group, groups_of
 from broker.domain.decisions import Observation
-from broker.domain.queue_counts import QueueCount
-from broker.domain.rejection_counts import unified_of
+from broker.domain.rejection_counts import QueueCount, unified_of
 from broker.feeds.statements.feed_runs import changes_of_queue
 from broker.feeds.statements.queue_pins import held_pins, pins_of_queue
-from broker.grid.answers.day_counts import DayCount, day_counts, decisions_of_the_day, totals_about
-from broker.grid.answers.grid import figure, job_numbers, last_snapshot, link_lines, tuning_in_force
+from broker.grid.answers.grid import (
+    DayCount,
+    day_counts,
+    decisions_of_the_day,
+    figure,
+    job_numbers,
+    last_snapshot,
+    link_lines,
+    totals_about,
+    tuning_in_force,
+)
 from broker.grid.answers.misses_at_queue import misses_at_queue
-from broker.grid.answers.models import BrokerageAtQueue, LinkLine, NearMiss, NotACandidate, QueueAnswer, RejectedThere
-from broker.grid.answers.request_limits import request_limits
+from broker.grid.answers.models import (
+    BrokerageAtQueue,
+    LinkLine,
+    NearMiss,
+    NotACandidate,
+    QueueAnswer,
+    RejectedThere,
+    RequestLimit,
+)
 from broker.history.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
+from broker.rules.contract import Filter
 from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
+
+#: So many chunks, the newest of each brokerage, stand for all.
+MOST_CHUNKS = 30
+Seen = tuple[str, Observation]
+
+
+def request_limits(
+    asking: Asking, snapshot: Snapshot, queue: str, states: Sequence[ChunkState]
+) -> Evaluation[tuple[RequestLimit, ...]]:
+    """Each limit of the pseudo-queues of a queue, with how many chunks ask for more (or for less than the least).
+
+    The chunks are read here; what is returned evaluates them.
+    """
+    names = [str(one) for one in snapshot.queues.name[snapshot.queues.unified_name == queue]]
+    groups: list[Group] = []
+    for brokerage in sorted({state.brokerage for state in states}):
+        kind = brokerage_of(brokerage)
+        if isinstance(kind, JobBrokerage):
+            newest = sorted((one for one in states if one.brokerage == brokerage), key=lambda one: -one.decision)
+            rules = rules_in_force(brokerage, asking.config)
+            decisions = [state.decision for state in newest[:MOST_CHUNKS]]
+            groups += groups_of(asking, kind, rules, decisions)
+    return lambda proceed: _limits(groups, names, proceed)
+
+
+def _limits(groups: Sequence[Group], names: Sequence[str], proceed: Proceed) -> tuple[RequestLimit, ...]:
+    found: defaultdict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for group in groups:
+        for name, seen in _seen(group, names, proceed):
+            found[name, seen.key].append(seen)
+    return tuple(_line(name, key, seen) for (name, key), seen in sorted(found.items()))
+
+
+def _seen(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[Seen]:
+    """What the rules on limits of queues see of each chunk at pseudo-queues with the cores that the chunk asks for."""
+    cycle = group.cycle(group.snapshot)
+    queues = group.snapshot.queues
+    rules = [rule for rule in cycle.chain.filters if isinstance(rule, Filter) and rule.reason.limit]
+    for result in cycle.results():
+        proceed()
+        asked = np.nan_to_num(cycle.work.chunks.corecount[result.row])
+        for position in np.flatnonzero(np.isin(queues.name, names)).tolist():
+            if (asked > 1) != (queues.cores[position] > 1):
+                continue
+            at = np.array([position])
+            for rule, pairs in zip(rules, cycle.pairs_for(result, rules, at), strict=True):
+                seen = rule.observe(pairs)
+                if seen.key == rule.reason.limit and _is_number(seen.value) and _is_number(seen.limit):
+                    yield str(queues.name[position]), seen
+
+
+def _line(name: str, key: str, seen: Sequence[Observation]) -> RequestLimit:
+    values = [float(one.value or 0) for one in seen]
+    limit = float(seen[0].limit or 0)
+    beyond = sum(not _holds(float(one.value or 0), one.operator, float(one.limit or 0)) for one in seen)
+    return RequestLimit(
+        field=key,
+        pseudo_queue=name,
+        limit=limit,
+        unit=seen[0].unit,
+        chunks=len(seen),
+        chunks_beyond=beyond,
+        median=statistics.median(values),
+        largest=max(values),
+    )
+
+
+def _holds(value: float, operator: str, limit: float) -> bool:
+    return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit}.get(operator, True)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 SUCH_AS = 5
 MOST_CHANGES = 200
@@ -212,3 +311,44 @@ def _links_of(asking: Asking, snapshot: Snapshot, at: int) -> tuple[LinkLine, ..
 def _instant(seconds: float) -> datetime | None:
     known = figure(seconds)
     return None if known is None or known <= 0 else datetime.fromtimestamp(known, UTC)
+
+
+def queue_sentences(answer: QueueAnswer) -> Iterator[str]:
+    """The verdict: what it got of each brokerage, or why it is no candidate at all."""
+    for one in answer.not_a_candidate:
+        yield not_a_candidate_sentence(one)
+    closed = {one.brokerage for one in answer.not_a_candidate}
+    for line in answer.brokerages:
+        if line.brokerage not in closed:
+            yield brokerage_sentence(line)
+    if answer.failing:
+        total = answer.failed_jobs + answer.finished_jobs
+        yield f"Jobs of many tasks fail here: {answer.failed_jobs:,} of {total:,} that ended lately."
+
+
+def not_a_candidate_sentence(one: NotACandidate) -> str:
+    """``Not a candidate of production_job: queue.status is paused, must be online, since ...``."""
+    why = one.code.replace("_", " ") if one.compared is None else comparison(one.compared)
+    since = "" if one.since is None else f", since {day_and_moment(one.since)}"
+    return f"Not a candidate of {one.brokerage}: {why}{since}."
+
+
+def brokerage_sentence(line: BrokerageAtQueue) -> str:
+    """What the queue got in a day, and in how many decisions it was considered."""
+    rejected = line.considered - line.chosen
+    head = f"{line.brokerage}: got {many(line.jobs_placed, 'job')} in 24 h"
+    if not line.considered:
+        return f"{head}; it was considered in none of {many(line.decisions, 'decision')}."
+    return (
+        f"{head}; considered in {line.considered:,} of {many(line.decisions, 'decision')}, chosen in {line.chosen:,},"
+        f" rejected in {rejected:,}."
+    )
+
+
+def near_miss_sentence(miss: NearMiss) -> str:
+    """``9 chunks with 3,400 jobs would come if maxrss of BNL/MCORE were 32,000 MB instead of 24,000 MB``."""
+    field = miss.field.removeprefix("queue.")
+    return (
+        f"{many(miss.chunks, 'chunk')} with {many(miss.jobs, 'job')} would come if {field} of {miss.pseudo_queue}"
+        f" were {with_unit(miss.to, miss.unit)} instead of {with_unit(miss.now, miss.unit)}."
+    )

@@ -1,20 +1,72 @@
-"""All queues in short."""
+"""All queues in short.
+
+The places of queues on the map, by tier and cloud, and where jobs went in the last hour.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.grid import COUNTED_STATUSES
-from broker.domain.queue_counts import QueueCount
-from broker.grid.answers.day_counts import DayCount, day_counts, totals_about
-from broker.grid.answers.grid import job_numbers, last_snapshot
-from broker.grid.answers.map_places import json_document
+from broker.domain.rejection_counts import QueueCount
+from broker.grid.answers.grid import DayCount, day_counts, job_numbers, last_snapshot, totals_about
 from broker.grid.answers.models import JobNumbers, QueueFilters, QueueLine, Queues
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.software import ALL_QUEUES
-from broker.store.classes.queue_waits import read_queue_rows
-from broker.store.query_context import Asking
+from broker.store.classes.class_inputs import read_queue_rows
+from broker.store.query_context import Answer, Asking
+from broker.store.summaries.reason_counts import queue_totals
+
+
+class Places(Answer):
+    """Tier and cloud of each queue, by name; empty where CRIC says none."""
+
+    tier: dict[str, str]
+    cloud: dict[str, str]
+
+
+def places(asking: Asking) -> Places:
+    """Tier and cloud of the queues on record."""
+    tier, cloud = {}, {}
+    for row in read_queue_rows(asking.connection, asking.catalogue):
+        document = json_document(row["data"])
+        name = str(row["panda_queue"])
+        tier[name], cloud[name] = str(document.get("tier") or ""), str(document.get("cloud") or "")
+    return Places(tier=tier, cloud=cloud)
+
+
+def json_document(text: str | None) -> dict[str, object]:
+    """The object of a column with a document; empty where it holds none."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+LATELY = timedelta(hours=1)
+_NOW = timedelta(seconds=1)
+
+
+class Placed(Answer):
+    """The jobs that each queue got since ``since``, by name; queues that got none are not there."""
+
+    now: datetime
+    since: datetime
+    jobs: dict[str, int]
+
+
+def placed_lately(asking: Asking) -> Placed:
+    """The jobs that each queue got in the last hour, of all brokerages of jobs."""
+    since = asking.now - LATELY
+    totals = queue_totals(asking.connection, since, asking.now + _NOW)
+    found = day_counts(one for name, some in totals.items() if brokerage_of(name).candidate == "queue" for one in some)
+    return Placed(
+        now=asking.now, since=since, jobs={name: one.placed for name, one in sorted(found.items()) if one.placed}
+    )
 
 
 def queues(asking: Asking, filters: QueueFilters | None = None) -> Queues:

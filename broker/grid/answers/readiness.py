@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from agents.brokerage.grid_reading import GridReader
-from agents.service.configuration import config_file
-from agents.service.process import load_process
+from agents.service.configuration import config_file, load_process
 from agents.service.profile_file import profile_in_force
-from broker.brokerages.profile import build_chain
-from broker.brokerages.profile_options import ProfileError
-from broker.domain.global_shares import DEFAULT_SHARE
+from broker.brokerages.profile import ProfileError, build_chain
+from broker.domain.classification import DEFAULT_SHARE
 from broker.domain.ready_check import Check
 from broker.engine.shared.chain import RuleChain
 from broker.grid.answers.grid import snapshot_of, tuning_in_force

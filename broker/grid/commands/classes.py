@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.cli.context import open_store
+from broker.cli.context import at_option, check_time, moment_of, open_store
 from broker.cli.output import print_json, print_table
-from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.domain.classification import (
     SHARE_METRIC,
     SITE_CLASS_NAMES,
@@ -20,7 +19,7 @@ from broker.domain.classification import (
     USER_METRIC,
     WAIT_METRIC,
 )
-from broker.snapshot.readings import MAX_METRIC_CHARACTERS, BadValueError, json_object, seconds
+from broker.snapshot.raw import MAX_METRIC_CHARACTERS, BadValueError, json_object, seconds
 from broker.snapshot.sources.metrics import METRIC_VALIDITY_S
 from broker.store.classes.class_rows import read_metric_rows, read_task_rows
 from broker.store.connection.tables import TableCatalogue

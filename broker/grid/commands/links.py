@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import asked
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
+from broker.cli.context import asked
+from broker.cli.output import Column, print_json, print_table, say
 from broker.grid.answers.links import links as all_links
 from broker.grid.answers.models import LinkFilters, Links
 

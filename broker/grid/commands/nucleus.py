@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import Json, asked
+from broker.cli.context import Json, asked
+from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
 from broker.decisions.answers.phrases import many
 from broker.grid.answers.models import Nuclei, NucleusAnswer
 from broker.grid.answers.nuclei import nuclei, nucleus_answer

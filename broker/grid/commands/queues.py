@@ -6,16 +6,14 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import Json, asked
+from broker.cli.context import Json, asked
+from broker.cli.output import Column, print_facts, print_json, print_table, say
 from broker.cli.rendering.cells import Since
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_facts, print_table, say
 from broker.decisions.answers.phrases import with_unit
 from broker.grid.answers.models import BrokerageAtQueue, QueueAnswer, QueueFilters, Queues
-from broker.grid.answers.queue import queue_answer
+from broker.grid.answers.queue import near_miss_sentence, queue_answer, queue_sentences
 from broker.grid.answers.queues import queues as all_queues
-from broker.grid.answers.sentences import near_miss_sentence, queue_sentences
-from broker.history.answers.filter_values import known_queue_filters
+from broker.history.answers.tasks import known_queue_filters
 
 MOST_MISSES = 8
 MOST_LINKS = 10

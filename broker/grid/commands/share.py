@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import open_store
-from broker.cli.output import print_json, print_table, remark
-from broker.cli.rendering.tables import Column
-from broker.cli.time_arguments import moment_of
-from broker.domain.global_shares import DEFAULT_SHARE
+from broker.cli.context import moment_of, open_store
+from broker.cli.output import Column, print_json, print_table, remark
+from broker.domain.classification import DEFAULT_SHARE
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.grid.answers import share_changes
-from broker.grid.answers.share_changes import ShareEdit
+from broker.grid.answers import shares as share_changes
+from broker.grid.answers.shares import ShareEdit
 from broker.grid.statements import share_rows
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 app = typer.Typer(no_args_is_help=True)

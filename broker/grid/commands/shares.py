@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import asked
+from broker.cli.context import asked
+from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Percent
-from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
-from broker.cli.rendering.tables import Column, print_table
 from broker.grid.answers.models import ShareLine, Shares
 from broker.grid.answers.shares import shares as all_shares
 

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 import typer
 
-from broker.cli.context import open_store, settings_of
+from broker.cli.context import duration, moment_of, open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import duration, moment_of
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.snapshot.raw import SnapshotCorruptError
@@ -21,12 +20,11 @@ from broker.store.decisions.stored_cycles import stored_cycles
 from broker.store.scenarios.scenario_file import Scenario, read_document, write_scenario, write_text
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.snapshot_file import MARK, SnapshotFile, from_document, to_document
-from broker.store.snapshots.snapshot_loading import KeptSnapshot, kept_snapshot
 from broker.store.snapshots.snapshot_overview import SourceLine, newest_id, sources_of, stored_snapshots, total_bytes
 from broker.store.snapshots.snapshot_scenario import scenario_of
-from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError
+from broker.store.snapshots.stored_snapshots import KeptSnapshot, NoSuchSnapshot, SnapshotLostError, kept_snapshot
 from broker.tuning.statements.gdpconfig_rows import TuningStore
-from broker.whatif.answers.scenario_cases import snapshot_of_scenario
+from broker.whatif.answers.stored_cases import snapshot_of_scenario
 
 app = typer.Typer(no_args_is_help=True)
 

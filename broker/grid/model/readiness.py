@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.global_shares import DEFAULT_SHARE
+from broker.domain.classification import DEFAULT_SHARE
 from broker.domain.installation_vo import DEFAULT_VO
 from broker.domain.ready_check import Check, Level
 from broker.snapshot.snapshot import Snapshot

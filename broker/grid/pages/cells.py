@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from broker.web.pictures.scale import cut, element, heat, label, link, picture, rectangle
+from broker.web.pictures.bars import cut, element, heat, label, link, picture, rectangle
 
 CELL, LEFT, TOP = 18.0, 190.0, 110.0
 

@@ -20,9 +20,8 @@ from broker.grid.answers.shares import shares
 from broker.grid.pages.cells import Cell, cells
 from broker.grid.routes.grid import LinkPlace
 from broker.web.formats import in_path
-from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
-from broker.web.rendering import show
+from broker.web.rendering import page_router, show
 
 router = page_router(tag="grid")
 MOST_SOURCES, MOST_LISTED = 30, 200

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from broker.web.formats import in_path
-from broker.web.pictures.scale import cut, element, heat, label, link, picture, rectangle
+from broker.web.pictures.bars import cut, element, heat, label, link, picture, rectangle
 
 LEFT, TILE, ROW, BAR, GAP, TOP = 100.0, 230.0, 22.0, 50.0, 30.0, 22.0
 MOST_BESIDE, WIDEST_LINK = 3, 6.0

@@ -15,19 +15,17 @@ from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.models import QueueAnswer, QueueFilters
-from broker.grid.answers.queue import read_queue_answer
+from broker.grid.answers.queue import near_miss_sentence, queue_sentences, read_queue_answer
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.grid.answers.queues import queues
-from broker.grid.answers.sentences import near_miss_sentence, queue_sentences
 from broker.grid.pages.cells import Cell, cells
-from broker.history.answers.filter_values import known_queue_filters
+from broker.history.answers.tasks import known_queue_filters
 from broker.service.answers.overview import RejectionMap, rejection_map
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
-from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
 from broker.web.pictures.series import Line, lines_over_time
-from broker.web.rendering import show
+from broker.web.rendering import page_router, show
 
 router = page_router(tag="queues")
 MOST_CODES, QUEUES_OF_A_PAGE = 20, 50

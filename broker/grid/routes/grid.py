@@ -11,11 +11,9 @@ from broker.access.policies import READ, READ_NAMES
 from broker.api.asking import At, Name, asking
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow, guarded_router
-from broker.api.pages import LONGEST_CURSOR
-from broker.api.path_names import from_path
-from broker.api.presenting import answer
+from broker.api.presenting import LONGEST_CURSOR, answer, from_path
 from broker.api.state import State
-from broker.decisions.answers.rules import rules
+from broker.decisions.answers.reason_codes import rules
 from broker.grid.answers.links import links
 from broker.grid.answers.models import (
     LinkFilters,
@@ -32,8 +30,8 @@ from broker.grid.answers.queue import queue_answer, read_queue_answer
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.grid.answers.queues import queues
 from broker.grid.answers.shares import shares
-from broker.history.answers.filter_values import known_queue_filters
 from broker.history.answers.list_models import UserAnswer
+from broker.history.answers.tasks import known_queue_filters
 from broker.history.answers.user import user_answer
 from broker.pools.answers.pool import PoolAnswer, pool_answer
 from broker.service.answers.models import Rules

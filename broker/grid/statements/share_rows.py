@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.grid.model.share_tree import GlobalShare
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 _COLUMNS = "name, value, parent, prodsourcelabel, workinggroup, processingtype, vo"
 #: PanDA's own final statuses of a task.

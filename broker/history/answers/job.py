@@ -26,7 +26,7 @@ from broker.history.model.error_classes import (
     WrongErrorClasses,
     read_error_classes,
 )
-from broker.history.statements.job_facts import (
+from broker.history.statements.task_facts import (
     TABLES,
     JobSelection,
     read_actions,

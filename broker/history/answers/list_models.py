@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from broker.decisions.answers.parts import TaskFacts
+from broker.decisions.answers.decision_model import TaskFacts
 from broker.engine.analysis.throttle import Throttle
 from broker.store.query_context import Answer
 

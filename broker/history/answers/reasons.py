@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from broker.domain.queue_counts import CANDIDATE, QueueCount
-from broker.grid.answers.day_counts import totals_of_the_day
+from broker.domain.rejection_counts import CANDIDATE, QueueCount
+from broker.grid.answers.grid import totals_of_the_day
 from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons, RuleLine
 from broker.history.answers.stored_states import ChunkState, waiting_states
 from broker.store.query_context import Asking

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
-from broker.codec.main_reasons import NO_CANDIDATES, main_reasons
-from broker.domain.decision_records import StoredDecision
+from broker.codec.decision_counts import NO_CANDIDATES, main_reasons
+from broker.domain.decisions import StoredDecision
 from broker.domain.rejection_counts import RejectionCounts, rejection_counts
 from broker.store.decisions.decision_rows import by_id
 from broker.store.summaries import chunk_states as states

@@ -1,22 +1,53 @@
-"""The list of tasks: what each brokerage last decided about them, what waits first."""
+"""The list of tasks: what each brokerage last decided about them, what waits first.
+
+Throttles as they are kept with a decision.
+
+Values of filters that are known: a list about a name that is nowhere would be empty and say nothing.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.decisions.answers.parts import TaskFacts
+from broker.classes.share_preference import ShareNode
+from broker.decisions.answers.decision_model import TaskFacts
+from broker.decisions.answers.reason_codes import all_rules, glossary, states_now
+from broker.domain.decisions import first_redecided
 from broker.domain.rejection_counts import unified_of
-from broker.domain.retry import first_redecided
+from broker.domain.work import DroppedRow
+from broker.engine.analysis.throttle import Throttle
+from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
+from broker.feeds.statements.table_writing import queue_names, site_names
+from broker.formats.model.sss.states import GROUP_STATE_OF
+from broker.grid.answers.grid import last_snapshot
+from broker.grid.answers.models import QueueFilters
 from broker.history.answers.list_models import TaskFilters, TaskLine, TaskList
 from broker.history.answers.stored_states import ChunkState, chunk_states, first_wait, of_last_brokerage, waiting_since
-from broker.history.answers.throttles import throttle_in
-from broker.history.statements.task_facts import TaskSelection, read_task_facts, read_task_numbers
+from broker.history.statements.task_facts import (
+    ENDED,
+    TaskSelection,
+    read_task_facts,
+    read_task_numbers,
+    read_task_values,
+)
+from broker.snapshot.build_classes import share_values
+from broker.store.classes.class_inputs import read_share_rows
 from broker.store.query_context import Asking
+
+
+def throttle_in(notes: Iterable[str]) -> Throttle | None:
+    """The throttle among the notes of a decision; None without one."""
+    for note in notes:
+        found = Throttle.read(note)
+        if found is not None:
+            return found
+    return None
+
 
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 
@@ -157,3 +188,108 @@ def _holds(line: TaskLine, filters: TaskFilters) -> bool:
     if filters.since is None:
         return True
     return line.decided_at is not None and line.decided_at >= filters.since
+
+
+QUEUE_STATUSES = ("online", "offline", "brokeroff", "test", "standby", "paused")
+MOST_LISTED = 12
+"""Where no name is near and there are no more than these, all of them are said."""
+
+
+class UnknownValue(BrokerError):
+    """A filter has a value that nothing has.
+
+    Attributes:
+        field: the filter.
+        nearest: known values that are like the one given.
+    """
+
+    exit_status = WRONG_USAGE
+
+    def __init__(self, field: str, value: str, known: Iterable[str], where: str = "") -> None:
+        names = sorted(set(known))
+        self.field, self.nearest = field, nearest(value, names, MOST_NEAR)
+        listed = f"known are {', '.join(names)}" if 0 < len(names) <= MOST_LISTED else ""
+        remedy = f"did you mean {' or '.join(self.nearest)}?" if self.nearest else listed
+        super().__init__(f"there is no {field.replace('_', ' ')} {value[:80]}", where or f"--{field}", remedy)
+
+
+def known_value(field: str, value: str, known: Iterable[str], where: str = "") -> str:
+    """The one of the ``known`` values that is meant, whatever its case.
+
+    Raises:
+        UnknownValue: there is none; it says which are near.
+    """
+    names = set(known)
+    if value in names:
+        return value
+    for one in sorted(names):
+        if one.casefold() == value.casefold():
+            return one
+    raise UnknownValue(field, value, names, where)
+
+
+def known_task_filters(asking: Asking, filters: TaskFilters) -> TaskFilters:
+    """The filters with their values as they are known.
+
+    Raises:
+        UnknownValue: nothing has a value.
+    """
+    known: dict[str, Callable[[], Iterable[str]]] = {
+        "status": lambda: {*OUTCOMES, *GROUP_STATE_OF, *ENDED, *_of_tasks(asking, "status")},
+        "reason": lambda: _reasons(asking),
+        "queue": lambda: {*_of_snapshot(asking, "queue"), *queue_names(asking.connection, asking.names)},
+        "nucleus": lambda: {*_of_snapshot(asking, "nucleus"), *_of_tasks(asking, "nucleus")},
+        "gshare": lambda: {*_shares(asking), *_of_tasks(asking, "gshare")},
+        "user": lambda: _of_tasks(asking, "username"),
+    }
+    return filters.model_copy(update=_as_known(known, filters))
+
+
+def known_queue_filters(asking: Asking, filters: QueueFilters) -> QueueFilters:
+    """The filters with their values as they are known.
+
+    Raises:
+        UnknownValue: nothing has a value.
+    """
+    known: dict[str, Callable[[], Iterable[str]]] = {
+        "status": lambda: {*QUEUE_STATUSES, *_of_snapshot(asking, "status")},
+        "site": lambda: {*_of_snapshot(asking, "site"), *site_names(asking.connection, asking.names)},
+    }
+    return filters.model_copy(update=_as_known(known, filters))
+
+
+def _as_known(known: Mapping[str, Callable[[], Iterable[str]]], filters: TaskFilters | QueueFilters) -> dict[str, str]:
+    given = {field: value for field in known if (value := getattr(filters, field)) is not None}
+    return {field: known_value(field, value, known[field]()) for field, value in given.items()}
+
+
+def _of_tasks(asking: Asking, column: str) -> list[str]:
+    return read_task_values(asking.connection, asking.catalogue, column)
+
+
+def _of_snapshot(asking: Asking, what: str) -> set[str]:
+    snapshot = last_snapshot(asking)
+    if snapshot is None:
+        return set()
+    unified = snapshot.unified
+    columns = {
+        "queue": unified.name,
+        "status": unified.status,
+        "site": unified.atlas_site,
+        "nucleus": snapshot.nuclei.name,
+    }
+    return {str(one) for one in columns[what] if one}
+
+
+def _shares(asking: Asking) -> set[str]:
+    dropped: list[DroppedRow] = []
+    return {
+        ShareNode(*value).name for value in share_values(read_share_rows(asking.connection, asking.catalogue), dropped)
+    }
+
+
+def _reasons(asking: Asking) -> set[str]:
+    """What rules and steps may give, and what waits for now."""
+    unknown = {f"unknown_{one.line.rule}" for one in all_rules(asking)}
+    present = {code for one in states_now(asking) for code in (one.reason, one.main_code) if code}
+    return {*glossary(asking).codes, *unknown, *present}

@@ -1,10 +1,17 @@
-"""What a user asks for: his tasks, what throttles them, what he uses, and who can do something about what waits."""
+"""What a user asks for: his tasks, what throttles them, what he uses, and who can do something about what waits.
+
+What throttles a user's tasks, in words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
 
+from broker.decisions.answers.decision_model import TaskFacts
 from broker.decisions.answers.known_reasons import who_can_act
+from broker.decisions.answers.phrases import day_and_moment, throttle
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES
 from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS, Throttle
@@ -13,7 +20,7 @@ from broker.grid.answers.grid import last_snapshot, tuning_in_force
 from broker.history.answers.list_models import QuotaUse, TaskFilters, UserAnswer
 from broker.history.answers.tasks import task_list
 from broker.history.statements.task_facts import read_user_names
-from broker.snapshot.readings import MAX_METRIC_CHARACTERS, BadValueError, json_object
+from broker.snapshot.raw import MAX_METRIC_CHARACTERS, BadValueError, json_object
 from broker.store.classes.class_rows import read_task_rows
 from broker.store.query_context import Asking, NothingFound, known_name
 
@@ -83,3 +90,36 @@ def _task_classes(asking: Asking) -> dict[int, str]:
         if isinstance(number, int | float) and number in TASK_CLASS_NAMES:
             found[int(row["jeditaskid"])] = TASK_CLASS_NAMES[int(number)]
     return found
+
+
+class Throttled(NamedTuple):
+    """A task that a throttle holds back: when that was decided, and by which figures."""
+
+    decided_at: datetime
+    throttle: Throttle
+    task: TaskFacts
+
+
+def throttle_sentences(answer: UserAnswer) -> Iterator[str]:
+    """Each throttle as the newest decision has it, when that was, and when the next is made.
+
+    The figures are of that decision: beside those of now they may look wrong.
+    """
+    lines = [
+        Throttled(line.decided_at, line.throttle, line.task)
+        for line in answer.tasks
+        if line.throttle is not None and line.decided_at is not None
+    ]
+    for condition in dict.fromkeys(one.condition for one in answer.throttles):
+        some = [line for line in lines if line.throttle.condition == condition]
+        if some:
+            yield _sentence(some)
+
+
+def _sentence(lines: list[Throttled]) -> str:
+    decided_at, state, _ = max(lines, key=lambda line: line.decided_at)
+    tries = [line.task.next_try_at for line in lines if line.task.next_try_at is not None]
+    again = f", next try {day_and_moment(min(tries))}" if tries else ""
+    if any(line.task.redecide == "each_cycle" for line in lines):
+        again = ", decided again each cycle"
+    return f"Throttled: {throttle(state)}; decided {day_and_moment(decided_at)}{again}."

@@ -6,14 +6,11 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import open_store, settings_of
-from broker.cli.rendering.json_lines import print_json
+from broker.cli.context import duration, moment_of, open_store, settings_of
+from broker.cli.output import print_json, print_table
 from broker.cli.rendering.plot_option import Plot, check_plot
-from broker.cli.rendering.tables import print_table
-from broker.cli.time_arguments import duration, moment_of
-from broker.history.answers.history import History
+from broker.history.answers.history import History, event_sentence
 from broker.history.answers.history import history as history_of
-from broker.history.answers.sentences import event_sentence
 from broker.store.query_context import Asking
 
 

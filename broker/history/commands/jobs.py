@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import Json, asked
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
+from broker.cli.context import Json, asked
+from broker.cli.output import Column, print_json, print_table, say
 from broker.history.answers.job import job_answer, job_list
 from broker.history.answers.job_models import MOST_LINES, JobAnswer, JobFilters, JobLine, JobList
 from broker.history.model.error_classes import Failure

@@ -7,14 +7,12 @@ from typing import Annotated
 import typer
 
 from broker.brokerages.registry import offered
-from broker.cli.query_context import Json, asked
+from broker.cli.context import Json, asked, duration
+from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Since, length, utc
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
-from broker.cli.time_arguments import duration
-from broker.history.answers.filter_values import known_value
 from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons
 from broker.history.answers.reasons import reasons as reasons_now
+from broker.history.answers.tasks import known_value
 
 
 def reasons(

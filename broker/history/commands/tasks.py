@@ -6,15 +6,12 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import asked
+from broker.cli.context import asked, duration
+from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Since
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
-from broker.cli.time_arguments import duration
 from broker.decisions.answers.phrases import throttle
-from broker.history.answers.filter_values import known_task_filters
 from broker.history.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
-from broker.history.answers.tasks import task_list
+from broker.history.answers.tasks import known_task_filters, task_list
 
 COLUMNS = (
     Column("task"),

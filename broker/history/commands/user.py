@@ -6,14 +6,12 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import Json, asked
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import print_table, say
+from broker.cli.context import Json, asked
+from broker.cli.output import print_json, print_table, say
+from broker.decisions.answers.known_reasons import cure
 from broker.decisions.answers.phrases import many, number, size
-from broker.decisions.answers.reason_sentences import cure
 from broker.history.answers.list_models import TaskFilters, TaskList, UserAnswer
-from broker.history.answers.user import user_answer
-from broker.history.answers.user_sentences import throttle_sentences
+from broker.history.answers.user import throttle_sentences, user_answer
 from broker.history.commands.tasks import show_tasks
 
 ADVICE = {

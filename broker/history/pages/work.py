@@ -12,20 +12,18 @@ from starlette.requests import Request
 from broker.access.policies import READ, READ_NAMES, TRY
 from broker.api.asking import LARGEST_ID, asking
 from broker.api.guarded_route import allow
-from broker.api.path_names import from_path
+from broker.api.presenting import from_path
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who, editor
-from broker.decisions.answers.reason_sentences import cure
+from broker.decisions.answers.known_reasons import cure
 from broker.history.answers.job import job_answer
-from broker.history.answers.user import user_answer
-from broker.history.answers.user_sentences import throttle_sentences
+from broker.history.answers.user import throttle_sentences, user_answer
 from broker.pools.answers.pool import pool_answer
 from broker.web.formats import visible
-from broker.web.page_route import Form, back_to, page_router
 from broker.web.pictures.over_time import Mark, timeline
-from broker.web.rendering import show
+from broker.web.rendering import Form, back_to, page_router, show
 from broker.whatif.answers import long_runs
-from broker.whatif.answers.sentences import comparison_sentence
+from broker.whatif.answers.long_runs import comparison_sentence
 from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
 from broker.whatif.routes.runs import RunDetail, queue_of
 from broker.whatif.statements import runs

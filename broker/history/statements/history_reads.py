@@ -9,9 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.domain.decision_records import StoredDecision
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.domain.decisions import StoredDecision
+from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, as_last_seen, decisions_of, with_live_counts
 from broker.tuning.statements.gdpconfig_rows import TuningEvent, TuningStore
 

@@ -1,4 +1,7 @@
-"""Facts of tasks as people ask for them, from PanDA's table of tasks."""
+"""Facts of tasks as people ask for them, from PanDA's table of tasks.
+
+Jobs, wherever they are among PanDA's tables of jobs, and what is on record of them.
+"""
 
 from __future__ import annotations
 
@@ -102,3 +105,138 @@ def _facts(row: Sequence[Any]) -> dict[str, Any]:
     facts = dict(zip(COLUMNS, row, strict=True))
     created = facts.pop("creationdate")
     return {**facts, "created_at": created.replace(tzinfo=UTC) if isinstance(created, datetime) else None}
+
+
+TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
+_CODES = ("pilot", "exe", "ddm", "taskbuffer", "jobdispatcher", "brokerage", "sup")
+_COLUMNS = (
+    "pandaid", "jeditaskid", "jobstatus", "jobsubstatus", "attemptnr", "computingsite", "nucleus", "gshare",
+    "currentpriority", "corecount", "minramcount", "resource_type", "modificationhost", "ninputdatafiles", "maxrss",
+    "creationtime", "modificationtime", "starttime", "endtime", "transexitcode",
+    *(f"{source}error{part}" for source in _CODES for part in ("code", "diag")),
+)  # fmt: skip
+_LOG_COLUMNS = ("pandaid", "modificationtime", "jobstatus", "computingsite")
+_READ_ACTIONS = sa.text("""
+    SELECT acted_at, action, rule, queue, old_status, new_status, value_s, limit_s FROM broker.job_actions
+    WHERE pandaid = :pandaid ORDER BY acted_at, id""")
+
+
+_WHERE = """
+    WHERE (CAST(:jobs AS bigint[]) IS NULL OR pandaid = ANY(CAST(:jobs AS bigint[])))
+      AND (CAST(:task AS bigint) IS NULL OR jeditaskid = :task)
+      AND (CAST(:queue AS text) IS NULL OR lower(computingsite) = lower(:queue))
+      AND (CAST(:state AS text) IS NULL OR jobstatus = :state)
+      AND (CAST(:after AS bigint) IS NULL OR pandaid < :after)
+      AND (CAST(:sources AS text[]) IS NULL OR EXISTS (
+        SELECT FROM unnest(CAST(:sources AS text[]), CAST(:lows AS bigint[]), CAST(:highs AS bigint[]))
+            AS asked (source, low, high)
+        WHERE CASE asked.source ARMS END))"""
+_ARM = "WHEN '{name}' THEN coalesce({column}, 0) BETWEEN asked.low AND asked.high AND {column} <> 0"
+_EXIT_CODE = "CASE WHEN transexitcode ~ '^[0-9]{1,9}$' THEN transexitcode::bigint END"
+_NUMBERS = {**{f"{source}error": f"{source}errorcode" for source in _CODES}, "transexit": f"({_EXIT_CODE})"}
+_NONE = " AND ".join(f"coalesce({column}, 0) = 0" for column in _NUMBERS.values())
+_ARMS = " ".join(
+    [f"WHEN 'none' THEN jobstatus = 'failed' AND {_NONE}"]
+    + [_ARM.format(name=name, column=column) for name, column in _NUMBERS.items()]
+)
+_OF_FILES = """
+SELECT DISTINCT mine.fileid FROM {files} AS mine JOIN {datasets} AS dataset USING (jeditaskid, datasetid)
+WHERE mine.pandaid = :job AND mine.type IN ('input', 'pseudo_input') AND dataset.masterid IS NULL"""
+_LOG_FILE = "SELECT lfn, scope FROM {files} AS f WHERE pandaid = :job AND type = 'log' LIMIT 1"
+
+
+@dataclass(frozen=True)
+class JobSelection:
+    """Which jobs: those for which all that is given holds.
+
+    Attributes:
+        jobs: their numbers.
+        task: of this task.
+        queue: at it, whatever its case.
+        state: their jobstatus.
+        errors: with a code in one of these ranges: beginning of the columns (``piloterror``), or ``none`` for failed
+            jobs without any code; lowest and highest code.
+        after: with a lower number than this.
+        limit: so many at most, the newest first.
+    """
+
+    jobs: Sequence[int] | None = None
+    task: int | None = None
+    queue: str | None = None
+    state: str | None = None
+    errors: Sequence[tuple[str, int, int]] | None = None
+    after: int | None = None
+    limit: int = 1000
+
+
+def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSelection) -> list[dict[str, Any]]:
+    """The rows of jobs, each with its ``table``, the highest number first, their times aware."""
+    listed, where = ", ".join(_COLUMNS), _WHERE.replace("ARMS", _ARMS)
+    parts = [
+        f"(SELECT {listed}, '{table}' AS \"table\" FROM {catalogue.source(table, _COLUMNS)} AS j {where} "  # noqa: S608
+        "ORDER BY pandaid DESC LIMIT :limit)"
+        for table in TABLES
+    ]
+    query = f"SELECT * FROM ({' UNION ALL '.join(parts)}) AS job ORDER BY pandaid DESC LIMIT :limit"  # noqa: S608
+    errors = asked.errors
+    values = {
+        "jobs": None if asked.jobs is None else list(asked.jobs), "task": asked.task, "queue": asked.queue,
+        "state": asked.state, "after": asked.after, "limit": asked.limit,
+        "sources": None if errors is None else [one[0] for one in errors],
+        "lows": [one[1] for one in errors or ()], "highs": [one[2] for one in errors or ()],
+    }  # fmt: skip
+    return [aware(row._mapping) for row in connection.execute(sa.text(query), values)]
+
+
+def read_attempts(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int, task: int) -> list[int]:
+    """The jobs of the task that had one of the files of the job's primary input, itself too, in order."""
+    files = catalogue.source("filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "type"))
+    datasets = catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid"))
+    mine = list(connection.scalars(sa.text(_OF_FILES.format(files=files, datasets=datasets)), {"job": pandaid}))
+    if not mine:
+        return [pandaid]
+    jobs = " UNION ALL ".join(
+        f"SELECT pandaid FROM {catalogue.source(table, ('pandaid', 'jeditaskid'))} AS j WHERE jeditaskid = :task"  # noqa: S608
+        for table in TABLES
+    )
+    query = (
+        f"SELECT DISTINCT job.pandaid FROM ({jobs}) AS job JOIN {files} AS file USING (pandaid) "  # noqa: S608
+        "WHERE file.fileid = ANY(:files) AND file.type IN ('input', 'pseudo_input') ORDER BY 1"
+    )
+    return [int(one) for one in connection.scalars(sa.text(query), {"task": task, "files": mine})]
+
+
+def read_log_file(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> tuple[str | None, str | None]:
+    """Name and scope of the log of a job; None without."""
+    files = catalogue.source("filestable4", ("pandaid", "lfn", "scope", "type"))
+    row = connection.execute(sa.text(_LOG_FILE.format(files=files)), {"job": pandaid}).first()
+    return (None, None) if row is None else (row.lfn, row.scope)
+
+
+def read_job(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> dict[str, Any] | None:
+    """The row of a job with the ``table`` that it is in, its times aware; None if it is in none of them."""
+    found = read_jobs(connection, catalogue, JobSelection(jobs=[pandaid], limit=1))
+    return found[0] if found else None
+
+
+def read_statuses(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> list[dict[str, Any]]:
+    """The states that a job went through, oldest first."""
+    source = catalogue.source("jobs_statuslog", _LOG_COLUMNS)
+    query = sa.text(
+        f"SELECT modificationtime, jobstatus, computingsite FROM {source} AS l "  # noqa: S608 - quoted names
+        "WHERE pandaid = :pandaid AND modificationtime IS NOT NULL ORDER BY 1"
+    )
+    return [aware(row._mapping) for row in connection.execute(query, {"pandaid": pandaid})]
+
+
+def read_actions(connection: sa.Connection, pandaid: int) -> list[dict[str, Any]]:
+    """What timeouts and rebrokerage did to a job, oldest first."""
+    return [dict(row._mapping) for row in connection.execute(_READ_ACTIONS, {"pandaid": pandaid})]
+
+
+def aware(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The row with its instants in UTC, which PanDA's columns hold without a zone."""
+    return {
+        name: value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
+        for name, value in row.items()
+    }

@@ -15,9 +15,8 @@ import typer
 from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs
 from agents.lifecycle.timeouts import move_object
 from agents.service.configuration import config_file
-from broker.cli.context import open_store, settings_of
+from broker.cli.context import at_option, check_time, moment_of, open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.errors import NotFound
 from broker.lifecycle.model.check_job import Verdict, acting, check_job
 from broker.lifecycle.model.jobs import Job

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from broker.lifecycle.model.codes import TO_BE_KILLED, watcher_code
-from broker.lifecycle.model.jobs import JEDI, MERGING, NEVER_MOVED, Job, Queue
+from broker.lifecycle.model.jobs import JEDI, MERGING, NEVER_MOVED, TO_BE_KILLED, Job, Queue, watcher_code
 from broker.lifecycle.model.limits import TimeoutLimits, before
 from broker.lifecycle.model.rules import TimeoutRule, rules_of
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from broker.lifecycle.model.codes import FAST_REBROKERAGE, REASSIGNED
+from broker.lifecycle.model.jobs import FAST_REBROKERAGE, REASSIGNED
 
 KILL_PATH = "/v1/job/kill"
 IDENTITY_PATH = "/v1/system/get_user_attributes"

@@ -11,8 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from broker.lifecycle.model.codes import EXPIRED, EXPIRED_WAITING, REASSIGNED, TRANSFER_TIMEOUT, Action, ErrorColumn
-from broker.lifecycle.model.jobs import Clock, JobTable
+from broker.lifecycle.model.jobs import (
+    EXPIRED,
+    EXPIRED_WAITING,
+    REASSIGNED,
+    TRANSFER_TIMEOUT,
+    Action,
+    Clock,
+    ErrorColumn,
+    JobTable,
+)
 
 ACTIVE: JobTable = "jobsactive4"
 DEFINED: JobTable = "jobsdefined4"
@@ -42,7 +50,7 @@ class TimeoutRule:
         limit: tuning key of the limit, or one of the limits that depend on the queue.
         unit_s: seconds of one unit of the key.
         action: what becomes of the job.
-        code: kill code, or error code; None: by what is known of the job, see :mod:`broker.lifecycle.model.codes`.
+        code: kill code, or error code; None: by what is known of the job, see :mod:`broker.lifecycle.model.jobs`.
         error: for ``failed``, the column of the error code.
         priority: high and low are told apart by TIMEOUT_HIGH_PRIORITY.
         labels: production source labels, empty for any.

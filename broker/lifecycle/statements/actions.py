@@ -3,6 +3,10 @@
 Everything is conditional on what the decision saw. A job that has moved on, was heard of since, or is being written to
 is skipped, counted, and judged again in the next cycle; so the same decision can be carried out twice, and by two
 agents at once. Source: PanDA server, killing of jobs and verdicts of the watcher.
+
+Jobs that PanDA was asked to end and has: the history, and the memory of the brokerages.
+
+PanDA's own tables are not touched: it has written them.
 """
 
 from __future__ import annotations
@@ -15,13 +19,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.lifecycle.model.codes import FAILURES, KILLS, TO_REASSIGN, Action, ErrorColumn, Kill
-from broker.lifecycle.model.jobs import JobTable
+from broker.lifecycle.model.jobs import FAILURES, KILLS, TO_REASSIGN, Action, ErrorColumn, JobTable, Kill
 from broker.lifecycle.statements import action_sql as statements
-from broker.lifecycle.statements import ended_files_sql as of_files
 from broker.store.connection.database import Database
-from broker.store.connection.names import quoted
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import TableCatalogue, quoted
 
 TABLES: tuple[JobTable, ...] = ("jobsdefined4", "jobsactive4")
 ARCHIVE = "jobsarchived4"
@@ -41,7 +42,7 @@ class JobAction:
         jeditaskid: its task.
         rule: what fired; kept with the action and in the diagnostics.
         action: failed; reassigned: closed, to be brokered again; killed: ended, or told to stop if it is running.
-        code: kill code of :data:`broker.lifecycle.model.codes.KILLS`, or for ``failed`` the error code.
+        code: kill code of :data:`broker.lifecycle.model.jobs.KILLS`, or for ``failed`` the error code.
         value_s: the age that was found, in seconds; None where the rule measures something else.
         limit_s: the limit that it exceeds, in seconds.
         error: for ``failed`` the column of the error code.
@@ -137,7 +138,7 @@ def act(connection: sa.Connection, moves: Sequence[JobAction], by: ActionContext
 def end_staged(batch: MoveBatch, moves: Sequence[JobAction], by: ActionContext) -> ActOutcome:
     """End the jobs that were taken."""
     acted, files, lost = _end_taken(batch, by)
-    if batch.run(of_files.STAGE_UNMERGED):
+    if batch.run(statements.STAGE_UNMERGED):
         batch.take(sorted({move.jeditaskid for move in moves if move.jeditaskid is not None}))
         _, more, more_lost = _end_taken(batch, by)
         files, lost = files + more, lost + more_lost
@@ -149,13 +150,13 @@ def _end_taken(batch: MoveBatch, by: ActionContext) -> tuple[tuple[int, ...], in
     """Archive the taken jobs with their files; the jobs, and the input files that were released and lost."""
     for table in TABLES:
         batch.run(archive_statement(by.catalogue, table))
-    batch.run(of_files.NOTE_USED)
-    batch.run(of_files.END_RECORDS)
-    for stamped in of_files.STAMPED:
+    batch.run(statements.NOTE_USED)
+    batch.run(statements.END_RECORDS)
+    for stamped in statements.STAMPED:
         if "modificationtime" in by.catalogue.columns_present(stamped):
-            batch.run(of_files.STAMP.replace("{table}", stamped))
-    batch.run(of_files.END_OUTPUTS, events_are_counted=by.standalone)
-    ((files, lost),) = batch.run(of_files.GIVE_BACK, events_are_counted=by.standalone)
+            batch.run(statements.STAMP.replace("{table}", stamped))
+    batch.run(statements.END_OUTPUTS, events_are_counted=by.standalone)
+    ((files, lost),) = batch.run(statements.GIVE_BACK, events_are_counted=by.standalone)
     batch.run(statements.RECORD, run_id=by.run_id, agent=by.agent)
     return tuple(pandaid for (pandaid,) in batch.run(statements.TAKEN)), files, lost
 
@@ -223,3 +224,47 @@ def archive_statement(catalogue: TableCatalogue, table: JobTable) -> str:
         .replace("{values}", ", ".join(values))
         .replace("{columns}", ", ".join(quoted(name) for name in columns))
     )
+
+
+_ACTION = """
+INSERT INTO broker.job_actions (agent_run, agent, pandaid, jeditaskid, queue, old_status, new_status, rule, action,
+    code, value_s, limit_s, detail, acted_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+_REMEMBER = """
+INSERT INTO broker.rebrokered_from AS known (jeditaskid, datasetid, queue, rebrokered_at)
+SELECT DISTINCT one.jeditaskid, file.datasetid, one.queue, %(now)s
+FROM unnest(%(pandaids)s::bigint[], %(tasks)s::bigint[], %(queues)s::text[]) AS one (pandaid, jeditaskid, queue)
+JOIN {files} AS file ON file.pandaid = one.pandaid
+JOIN {datasets} AS dataset
+  ON dataset.jeditaskid = one.jeditaskid AND dataset.datasetid = file.datasetid AND dataset.masterid IS NULL
+WHERE file.type IN ('input', 'pseudo_input')
+ON CONFLICT (jeditaskid, datasetid, queue)
+    DO UPDATE SET rebrokered_at = greatest(known.rebrokered_at, excluded.rebrokered_at)"""
+
+
+def record(connection: sa.Connection, moves: Sequence[JobAction], by: ActionContext) -> None:
+    """Keep what PanDA did. The caller fences the transaction and commits it."""
+    raw, now = Database.raw(connection), by.now.astimezone(UTC)
+    with raw.cursor() as cursor:
+        cursor.executemany(_ACTION, [_asked_row(move, by) for move in moves])
+    freed = [one for one in moves if not one.only_told and one.queue is not None and one.jeditaskid is not None]
+    query = _REMEMBER.format(
+        files=by.catalogue.source("filestable4", ("pandaid", "datasetid", "type")),
+        datasets=by.catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid")),
+    )
+    values: dict[str, Any] = {
+        "now": now,
+        "pandaids": [one.pandaid for one in freed],
+        "tasks": [one.jeditaskid for one in freed],
+        "queues": [one.queue for one in freed],
+    }
+    raw.execute(query.encode(), values)
+
+
+def _asked_row(move: JobAction, by: ActionContext) -> tuple[object, ...]:
+    detail = {**(move.detail or {}), "through": "panda_api"}
+    new_status = move.old_status if move.only_told else "closed"
+    return (
+        by.run_id, by.agent, move.pandaid, move.jeditaskid, move.queue, move.old_status, new_status, move.rule,
+        move.action, move.code, move.value_s, move.limit_s, json.dumps(detail), by.now.astimezone(UTC),
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from broker.lifecycle.statements import action_sql
+from broker.lifecycle.statements.action_sql import FILES_OF_JOBS
 from broker.lifecycle.statements.actions import (
     ActionContext,
     ActOutcome,
@@ -18,10 +19,9 @@ from broker.lifecycle.statements.actions import (
     end_staged,
     staged,
 )
-from broker.lifecycle.statements.ended_files_sql import FILES_OF_JOBS
 from broker.pilots.model.job_outcome import FinalReport, JobEnd, OutputFile
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 COPY = """
 COPY staged_moves (pandaid, in_table, old_status, seen, queue, jeditaskid, new_status, is_kill, is_told, error,

@@ -9,8 +9,7 @@ from typing import Any
 
 from broker.lifecycle.model.jobs import DISABLE_REASSIGN, PAUSED, UNREADABLE, Queue
 from broker.snapshot.queue_rows import Catchall
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, json_object, name, text
+from broker.snapshot.raw import BadValueError, RawSource, json_object, name, text
 
 
 def queues_of(queues: RawSource, pilots: RawSource | None) -> dict[str, Queue]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.lifecycle.model.codes import TO_BE_KILLED, watcher_code
 from broker.lifecycle.model.jobs import (
     ANALYSIS_LABELS,
     BUILDING_LABEL,
@@ -18,10 +17,12 @@ from broker.lifecycle.model.jobs import (
     MERGING,
     NEVER_MOVED,
     NO_EVENT_SERVICE,
+    TO_BE_KILLED,
     UNSET_TIME,
     Job,
     JobTable,
     Queue,
+    watcher_code,
 )
 from broker.lifecycle.model.limits import TimeoutLimits, before
 from broker.lifecycle.model.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, Combined, TimeoutRule

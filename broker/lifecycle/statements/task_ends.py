@@ -13,8 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.pilots.model.job_outcome import TaskStatus, stopped_end, task_end
-from broker.store.connection.names import Names
-from broker.store.writes.status_log import HOST
+from broker.store.connection.tables import Names
+from broker.store.writes.job_row_sql import HOST
 
 GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
 """Statuses of a task that may end by itself."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from broker.domain.software import GpuSummary, Hardware, HardwareEntry
+from broker.domain.queues import GpuSummary, Hardware, HardwareEntry
 from broker.matching.architecture import Reading
 from broker.matching.hardware import match_hardware
 from broker.matching.outcomes import Outcome

@@ -26,7 +26,7 @@ from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.pilot_activity import note_request
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.answers.job_parameters import job_parameters
 
 LIMIT_S = 10.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from broker.feeds.statements.table_writing import queue_names
-from broker.history.answers.filter_values import known_value
-from broker.store.connection.names import Names
+from broker.history.answers.tasks import known_value
+from broker.store.connection.tables import Names
 
 _READ_PLACES = sa.text("SELECT DISTINCT site, ce, queue FROM broker.resource_queues")
 

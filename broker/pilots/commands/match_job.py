@@ -9,9 +9,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from broker.cli.context import open_store
+from broker.cli.context import SCENARIO_IF_LOADED, at_option, moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, moment_of
 from broker.matching.specs.profiles import OWN
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.answers.places import check_place

@@ -9,8 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
-from broker.access.policies import PILOT, may_ask_for
-from broker.access.roles import Identity, Role
+from broker.access.policies import PILOT, Identity, Role, may_ask_for
 from broker.api.asking import LARGEST_ID
 from broker.api.direct_routes import DirectRoute
 from broker.api.guarded_route import V1, allow, guarded_router

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.reads.replica_reads import read_catalogue
-from broker.store.writes.status_log import note_status
+from broker.store.writes.job_row_sql import note_status
 from broker.work.catalogue import PlacedDatasets, place_datasets
-from broker.work.datasets import parse_attributes, scope_and_name
+from broker.work.input_files import parse_attributes, scope_and_name
 
 # Jobs of a task take its next numbers, in their order; all outputs of a job have the same place in their sequences.
 # Digits are filled with zeros: six of them in ${SN} and ${SN/P}, as many as it says in ${SN:04d}.

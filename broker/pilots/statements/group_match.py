@@ -13,8 +13,8 @@ import numpy as np
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.matches import Asked, Match, NumberedRequest
 from broker.pilots.statements.task_queue_views import View, Views
-from broker.store.connection.names import Names
-from broker.store.writes.status_log import note_status
+from broker.store.connection.tables import Names
+from broker.store.writes.job_row_sql import note_status
 
 _PICKED = """
 WITH asked AS MATERIALIZED (

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from broker.json_depth import is_too_deep
 from broker.pilots.model.job_answer import JobFile
 from broker.pilots.model.job_request import JobRequest
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 _READ_QUEUE = """
 SELECT data ->> 'status' AS status, data ->> 'atlas_site' AS site, data ->> 'maxtime' AS maxtime,

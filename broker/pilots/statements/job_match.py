@@ -25,8 +25,8 @@ from broker.pilots.model.matcher import (
 from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take
 from broker.pilots.statements.matches import Asked, Match, MatchFound, NoMatch, NumberedRequest
 from broker.pilots.statements.task_queue_views import View, Views, place_of, read_view
-from broker.store.connection.names import Names
-from broker.store.writes.status_log import note_status
+from broker.store.connection.tables import Names
+from broker.store.writes.job_row_sql import note_status
 
 _PICKED = """
 WITH picked AS MATERIALIZED (

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from broker.pilots.model.job_report import JobReport
 from broker.pilots.model.job_transition import JobState, Transition
-from broker.store.connection.names import Names, quoted
-from broker.store.writes.status_log import note_status
+from broker.store.connection.tables import Names, quoted
+from broker.store.writes.job_row_sql import note_status
 
 # In a statement of its own: one that waits for a row goes on with what it saw of other tables before it waited, and so
 # misses the final report that another transaction has just made.

@@ -10,7 +10,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 Method = Literal["getjob", "updatejob", "nojob"]
 STEP_S = 300

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.json_depth import is_too_deep
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 _READ_QUEUES = """
 SELECT panda_queue, data::text AS data FROM {panda}.schedconfig_json

@@ -16,7 +16,7 @@ from broker.pilots.model.matcher import CPUTIME_CLASSES_S
 from broker.pilots.model.task_queue_shares import Claim, real_priorities, task_queue_weights
 from broker.store.connection.array_transfer import copy_integers, integers_of, sizes_of
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 # The jobs of one group of fresh jobs have everything in common but their numbers.
 _READ_GROUPS = """

@@ -8,11 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.changes import compare
-from broker.feeds.model.rows import MappedTable
+from broker.feeds.model.rows import MappedTable, compare
 from broker.feeds.statements.table_writing import read_rows, write_changes
 from broker.pilots.model.worker_reports import NodeReport, WorkerReport
-from broker.store.connection.names import Names, quoted
+from broker.store.connection.tables import Names, quoted
 
 _PILOT_STATUS = """
 UPDATE {panda}.harvester_workers

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import open_store
+from broker.cli.context import moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import moment_of
-from broker.domain.software import QueueOffer, SoftwareOffers
+from broker.domain.queues import QueueOffer, SoftwareOffers
 from broker.engine.job.facts import software_offers
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.matching.architecture import parse
@@ -23,8 +22,7 @@ from broker.matching.requirement import RequirementError, canonical, document
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.source import SourceLimit
-from broker.snapshot.source_states import assess
+from broker.snapshot.source import SourceLimit, assess
 from broker.snapshot.sources.gpus import GPUS
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.software import SOFTWARE

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from agents.pools.submit_pool_refresh import read_file
-from broker.cli.context import open_store
+from broker.cli.context import at_option, moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import at_option, moment_of
 from broker.errors import WRONG_USAGE, BrokerError, NotFound
 from broker.matching.specs.spec import JobSpecs
 from broker.pools.answers.pool import pool_answer

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from broker.pools.statements.pool_registration import ENDED
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 _UNUSED = """
     pool.last_used_at <= :idle_since

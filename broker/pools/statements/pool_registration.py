@@ -10,14 +10,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.domain.placement_constraints import PlacementConstraints
+from broker.domain.work import PlacementConstraints
 from broker.errors import BrokerError
 from broker.pools.model.eligibility import match_pools
 from broker.pools.model.panda_queues import panda_queues
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.statements.resource_versions import ResourceVersion, current
 from broker.store.connection.array_transfer import array_of
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 #: Statuses of a task that makes no jobs any more, unless somebody asks for it again.
 ENDED = ("finished", "done", "failed", "aborted", "broken", "passed")

@@ -12,7 +12,7 @@ from broker.errors import Refused
 from broker.pools.model.panda_queues import document_of
 from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.resource_text import Finding, ResourceFile, WrongResources, read_resources
-from broker.snapshot.readings import BadValueError, json_object
+from broker.snapshot.raw import BadValueError, json_object
 from broker.store.connection.tables import TableCatalogue
 
 _READ_NEWEST_VERSION = sa.text("""

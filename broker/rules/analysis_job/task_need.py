@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from broker.domain.user_release import what_is_run
+from broker.domain.analysis import what_is_run
 from broker.matching.need import Need, Release, need_of
 from broker.matching.panda_dialect import PandaNeed, panda_need
 from broker.rules.contract import AnalysisPairs

@@ -5,12 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
+from broker.domain.arrays import Kept, RowsByKind
 from broker.domain.facts import JobFacts
-from broker.domain.identity_cache import Kept
-from broker.domain.rows_by_kind import RowsByKind
-from broker.rules.contract import Filter, JobPairs, TuningView
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, TuningView
 from broker.rules.production_job.link_options import FileCapOptions
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
 

@@ -1,6 +1,8 @@
 """Options of the rules on the way to the nucleus.
 
 Source: ATLAS Production Job Brokerage, files queued on links; PanDA production brokerage, link check.
+
+Which chunks stay at a bare nucleus. Source: Special Brokerage for ATLAS Full-chain.
 """
 
 from __future__ import annotations
@@ -10,11 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
-from broker.rules.contract import Options
-from broker.rules.shared.observing import flag
+from broker.domain.queues import BARE_NONE
+from broker.domain.work import WorkTable
+from broker.rules.contract import Bools, Observation, Options, flag
 
 
 class NucleusOptions(Options):
@@ -42,3 +43,8 @@ class FileCapOptions(NucleusOptions):
     """
 
     equality: Literal["passes", "closes"] = "passes"
+
+
+def stays_at_bare_nucleus(tasks: WorkTable, facts: JobFacts) -> Bools:
+    """(T, 1): the task is of a full chain (only, require or capable) and its nucleus is bare."""
+    return np.asarray((tasks.full_chain > 0) & facts.has_nucleus & (facts.nucleus_bare > BARE_NONE))

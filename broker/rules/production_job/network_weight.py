@@ -9,13 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Floats
-from broker.domain.decisions import Value
+from broker.domain.arrays import Kept, RowsByKind, rows_of_all
 from broker.domain.facts import JobFacts
-from broker.domain.identity_cache import Kept
-from broker.domain.rows_by_kind import RowsByKind, rows_of_all
-from broker.rules.contract import TuningView
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import AnyArray, Floats, TuningView, Value, flag, number
 
 ACTIVE, IMPORTANCE, CAP = "NW_ACTIVE", "NW_QUEUE_IMPORTANCE", "NQUEUED_SAT_CAP"
 NETWORK_KEYS = (IMPORTANCE, CAP)

@@ -3,17 +3,21 @@
 All these rejections are temporary, and the last temporary one is shown; so each check looks away where an earlier one
 fails. Source: ATLAS Production Job Brokerage, DISK size check and storage endpoints; any DATADISK endpoint that works
 is enough.
+
+The shape of the four rules on the storage endpoints of a queue, each about one activity of them.
+
+Source: ATLAS Production Job Brokerage, storage endpoints.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
 from broker.domain.facts import JobFacts
-from broker.rules.contract import JobPairs, Options, TuningView
+from broker.rules.contract import Bools, Filter, Floats, JobPairs, Observation, Options, TuningView, flag
 
 MIN_FREE_GB = "STORAGE_MIN_FREE_SIZE"
 FREE_SPACE = "free_space"
@@ -51,3 +55,29 @@ def space_options(pairs: JobPairs) -> SpaceOptions:
     """The options of the rule on free space, which later rules follow."""
     found = pairs.prepared.get(FREE_SPACE)
     return found if isinstance(found, SpaceOptions) else SHIPPED
+
+
+class EndpointRule(Filter[JobPairs]):
+    """Rejects queues without an endpoint that does what is needed; asked after the checks before it passed."""
+
+    kind = "temporary"
+    keys = (MIN_FREE_GB,)
+    sources = ("storages",)
+    reads = (FREE_SPACE,)
+
+    @abstractmethod
+    def works(self, pairs: JobPairs) -> Bools:
+        """(T, Q) or (1, Q): whether some endpoint of the queue does what is needed."""
+
+    @abstractmethod
+    def asked(self, pairs: JobPairs) -> Bools:
+        """(T, Q) or (1, Q): the checks before this one hold."""
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q) or (1, Q)."""
+        return np.asarray(self.works(pairs) | ~self.asked(pairs))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether an endpoint works, and whether an earlier check fails."""
+        works, asked = flag(self.works(pairs)), flag(self.asked(pairs))
+        return Observation(works or not asked, "==", True, "-", "rule", {"works": works, "asked": asked})

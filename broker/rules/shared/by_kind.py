@@ -7,9 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Ints
+from broker.domain.arrays import AnyArray, Bools, Ints, kinds_of, spread
 from broker.domain.queues import QueueTable
-from broker.domain.rows_by_kind import kinds_of, spread
 
 
 class _Columns:

@@ -9,8 +9,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.queues import QueueTable
-from broker.domain.work import WorkTable
-from broker.rules.shared.urgency import is_boosted
+from broker.domain.work import WorkTable, is_boosted
 
 
 def task_cores(tasks: WorkTable) -> Floats:

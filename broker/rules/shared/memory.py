@@ -9,13 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Value
 from broker.domain.estimates import MEMORY_COMPENSATION, is_per_core, memory_mb, requested_ram_mb
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Options
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import Bools, Floats, Options, Value, flag, number
 
 
 class MemoryOptions(Options):

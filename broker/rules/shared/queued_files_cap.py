@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
-from broker.rules.shared.observing import number
+from broker.rules.contract import Bools, Floats, Observation, number
 
 
 def below_cap(files: Floats, cap: float, equality_closes: bool = False) -> Bools:

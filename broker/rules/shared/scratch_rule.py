@@ -8,14 +8,25 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats, either
-from broker.domain.decisions import Observation, Operator, Value
+from broker.domain.arrays import either
+from broker.domain.decisions import OUTDISKCOUNT, WORKDISKCOUNT
 from broker.domain.queues import QueueTable
-from broker.domain.requests import OUTDISKCOUNT, WORKDISKCOUNT
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Options, Reason
+from broker.rules.contract import (
+    Bools,
+    Filter,
+    Floats,
+    JobPairs,
+    Observation,
+    Operator,
+    Options,
+    Reason,
+    Value,
+    flag,
+    limit_number,
+    number,
+)
 from broker.rules.shared.by_kind import kept_by_kind
-from broker.rules.shared.observing import flag, limit_number, number
 
 PairsT = TypeVar("PairsT", bound=JobPairs)
 #: What is compared of a queue.

@@ -6,12 +6,22 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Ints
-from broker.domain.decisions import Observation, Value
+from broker.domain.arrays import kinds_of, spread
 from broker.domain.queues import QueueTable
-from broker.domain.rows_by_kind import kinds_of, spread
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Options, Reason
+from broker.rules.contract import (
+    AnyArray,
+    Bools,
+    Filter,
+    Ints,
+    JobPairs,
+    Observation,
+    Options,
+    Reason,
+    Value,
+    number,
+    text,
+)
 from broker.rules.shared.fairshare import (
     ShareColumns,
     Verdict,
@@ -20,7 +30,6 @@ from broker.rules.shared.fairshare import (
     unreadable_parts,
     verdicts,
 )
-from broker.rules.shared.observing import number, text
 
 PairsT = TypeVar("PairsT", bound=JobPairs)
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats, columns_at
-from broker.domain.decisions import Value
+from broker.domain.arrays import columns_at
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.shared.observing import number
+from broker.rules.contract import Bools, Floats, Value, number
 
 ONE_DAY_S = 24 * 3600.0
 

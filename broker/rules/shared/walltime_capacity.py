@@ -12,11 +12,10 @@ from typing import Literal
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Options
+from broker.rules.contract import Bools, Floats, Options
 
 #: What jobs of unknown length need for each core of a queue. Source: PanDA production brokerage, 24 hours.
 DAY_HS06S = 24 * 3600.0 * 10.0

@@ -6,12 +6,9 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
 from broker.domain.estimates import time_limit_s
-from broker.rules.contract import Filter, JobPairs, Options, Reason
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Options, Reason, limit_number, number
 from broker.rules.shared.limited import kept_where
-from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import (
     WalltimeOptions,

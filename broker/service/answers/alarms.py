@@ -19,7 +19,7 @@ from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
 from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended
-from broker.service.statements.job_outcomes import EndedJobs, ended_jobs
+from broker.service.statements.metric_reads import EndedJobs, ended_jobs
 from broker.store.query_context import Answer, Asking
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import CHANGES_KEPT, Change, outcome_changes

@@ -12,10 +12,9 @@ import sqlalchemy as sa
 from broker.service.statements import source_ages
 from broker.snapshot.source import JobStatistics
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.denials import TUNING, WRITERS
 from broker.store.connection.panda_columns import NEWER
-from broker.store.connection.privileges import TUNING, WRITERS
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.reads.needed_columns import NeededFault, needed_faults
 from broker.store.schema import migrate, panda_version, rights
 from broker.tasks.answers.outputs import OutputDataset, waiting_outputs

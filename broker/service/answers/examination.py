@@ -6,13 +6,12 @@ from datetime import datetime
 from pathlib import Path
 
 from agents.service import registry
-from agents.service.configuration import config_file, load
-from agents.service.process import JobsAreMadeByJedi, ProcessSettings, load_process
+from agents.service.configuration import JobsAreMadeByJedi, ProcessSettings, config_file, load, load_process
 from broker.alongside.answers.call_files import shipped_folder
 from broker.alongside.answers.mirror_findings import mirror_findings
 from broker.alongside.answers.panda_server import asking_panda, only_recording, server_findings
 from broker.alongside.answers.plugin_findings import plugin_findings
-from broker.fetching.terms import Surroundings
+from broker.fetching.documents import Surroundings
 from broker.service.answers.doctor import Finding, examine
 from broker.store.connection.database import Database
 from broker.store.schema import migrate

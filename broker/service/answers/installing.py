@@ -15,11 +15,11 @@ from broker import resources
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 from broker.gdpconfig.catalogue import Value, shipped_catalogue
 from broker.gdpconfig.publish import Published
-from broker.grid.answers import share_changes
-from broker.grid.answers.share_changes import ShareEdit
+from broker.grid.answers import shares
+from broker.grid.answers.shares import ShareEdit
 from broker.service.statements import resource_type_rows
 from broker.store.connection.database import Database
-from broker.store.schema import installation_vo, migrate
+from broker.store.schema import migrate
 from broker.tuning.answers import values
 from broker.yaml_text import read_yaml
 
@@ -135,12 +135,12 @@ def _file(path: Path, text: str, note: str) -> Step:
 
 def _vo(database: Database, vo: str, editor: str, now: datetime) -> Step:
     with database.begin() as connection:
-        known = installation_vo.set_vo(connection)
+        known = migrate.set_vo(connection)
         if known not in (None, vo):
             remedy = f"use --vo {known}, or another database: BROKER_HOME or --db"
             raise CannotInstall(f"the installation belongs to VO {known}", _address(database), remedy)
         if known is None:
-            installation_vo.write(connection, vo, editor, now)
+            migrate.write(connection, vo, editor, now)
     database.names = replace(database.names, vo=vo)
     done = "written" if known is None else "there already"
     return Step("VO", vo, done, "counts wherever none is named")
@@ -148,7 +148,7 @@ def _vo(database: Database, vo: str, editor: str, now: datetime) -> Step:
 
 def _share(database: Database, share: Mapping[str, Any], edit: ShareEdit) -> Step:
     name, value = share["name"], share["value"]
-    made = share_changes.add_share(database, name, value, edit)
+    made = shares.add_share(database, name, value, edit)
     note = "of tasks that name none; cap of waiting jobs: NQUEUELIMITSITE_default"
     return Step(f"share {name}", str(value), "written" if made else "there already", note)
 

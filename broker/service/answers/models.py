@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from broker.decisions.answers.parts import Figure
+from broker.decisions.answers.decision_model import Figure
 from broker.store.query_context import Answer
 from broker.store.service.agent_pauses import PauseLine
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal
 
-from broker.grid.answers.day_counts import day_counts, totals_of_the_day
+from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.statements import overview_reads
 from broker.service.statements.overview_reads import Found
 from broker.store.query_context import Answer, Asking
-from broker.store.summaries.buckets import bucket_of
-from broker.store.summaries.reason_counts import reason_counts
+from broker.store.summaries.reason_counts import bucket_of, reason_counts
 
 SHOWN = timedelta(hours=24)
 STEPS = 48

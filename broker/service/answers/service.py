@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.service import registry
-from agents.service.configuration import AgentsConfiguration, config_file, load
-from agents.service.sections import section_of
+from agents.service.configuration import AgentsConfiguration, config_file, load, section_of
 from broker.domain.parts import led_by, parts_of
 from broker.grid.answers.grid import last_snapshot
 from broker.service.answers.models import AgentLine, PartLine, ServiceAnswer, ServiceLine, SourceLine

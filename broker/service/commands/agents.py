@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from broker.cli.context import open_store, settings_of
+from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Since, utc
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table
 from broker.domain.parts import MARK
 from broker.service.answers.models import AgentLine
 from broker.service.answers.service import agent_lines

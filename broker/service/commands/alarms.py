@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.query_context import asked
+from broker.cli.context import asked
+from broker.cli.output import Column, print_json, print_table
 from broker.cli.rendering.cells import Since
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table
 from broker.service.answers.alarm_sentences import alarm_lines
 from broker.service.answers.alarms import alarms as all_alarms
 from broker.service.answers.models import Alarms

@@ -38,9 +38,8 @@ def api(
 ) -> None:
     """Serve the HTTP API, until stopped; several may run on one database."""
     require("api")
-    from broker.api.listening import Listening, check
-    from broker.api.logs import configure
-    from broker.api.process import serving
+    from broker.api.process import configure, serving
+    from broker.api.server import Listening, check
 
     listening = check(Listening(host, port, certificate, key, behind_proxy))
     settings = settings_of(context)

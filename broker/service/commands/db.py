@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import typer
 
 from agents.service import configuration, registry
-from agents.service.process import load_process
+from agents.service.configuration import load_process
 from broker.alongside.answers.panda_server import asking_panda, only_recording
 from broker.cli.context import connect_store, open_store, require_database, settings_of
 from broker.cli.output import print_json, print_table, remark
@@ -23,11 +23,10 @@ from broker.service.answers.doctor import missing_findings
 from broker.store.connection import embedded_binaries
 from broker.store.connection.address import without_password
 from broker.store.connection.database import Database
+from broker.store.connection.denials import TUNING, WRITERS
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import EmbeddedServerError, SchemaOutdated
-from broker.store.connection.names import Names, quoted
-from broker.store.connection.privileges import TUNING, WRITERS
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue, quoted
 from broker.store.scenarios.load_dump import dump as dump_scenario
 from broker.store.scenarios.load_dump import load as load_scenario
 from broker.store.scenarios.scenario_file import read_scenario, write_scenario

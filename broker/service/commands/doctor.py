@@ -10,12 +10,10 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import open_store, settings_of
-from broker.cli.output import print_json, print_table, remark
-from broker.cli.rendering.tables import Column
-from broker.cli.time_arguments import moment_of
+from broker.cli.context import moment_of, open_store, settings_of
+from broker.cli.output import Column, print_json, print_table, remark
 from broker.errors import DONE, FAILED
-from broker.fetching.terms import Surroundings
+from broker.fetching.documents import Surroundings
 from broker.grid.answers.readiness import readiness
 from broker.service.answers.examination import all_findings
 from broker.store.query_context import Asking

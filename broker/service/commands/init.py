@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import connect_store, settings_of
+from broker.cli.context import connect_store, moment_of, settings_of
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import moment_of
 from broker.service.answers.installing import SITES_FILE, WrongVo, checked_vo, fill_database, write_files
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 
 
 def init(

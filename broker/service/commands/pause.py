@@ -7,16 +7,14 @@ from typing import Annotated
 import typer
 
 from agents.service import registry
-from broker.cli.context import open_store
-from broker.cli.rendering.cells import utc
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.visible_text import remark
-from broker.cli.time_arguments import end_of
+from broker.cli.context import end_of, open_store
+from broker.cli.output import print_json
+from broker.cli.rendering.cells import remark, utc
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.service.statements.agent_cycles import database_clock
 from broker.store.query_context import NothingFound
 from broker.store.service import agent_pauses
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT|all", help="An agent, or all of them.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]

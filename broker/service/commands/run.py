@@ -17,13 +17,17 @@ import typer
 from agents.service import cycle, fault_points, json_log, registry
 from agents.service.base import Agent, CycleContext, CycleRequest, Due
 from agents.service.clock import ClockFault, ClockWatch, read_clocks
-from agents.service.configuration import AgentsConfiguration, config_file, load
+from agents.service.configuration import (
+    AgentsConfiguration,
+    ProcessSettings,
+    config_file,
+    load,
+    load_process,
+    section_of,
+)
 from agents.service.leadership import LeaseKeeper, holder_name
-from agents.service.process import ProcessSettings, load_process
-from agents.service.sections import section_of
-from broker.cli.context import open_store, settings_of
+from broker.cli.context import SCENARIO_IF_LOADED, at_option, check_time, moment_of, open_store, settings_of
 from broker.cli.output import escaped, print_json, print_table, remark
-from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, check_time, moment_of
 from broker.decisions.answers.rules_in_force import by_profile
 from broker.errors import (
     DONE,

@@ -15,16 +15,13 @@ from typing import Annotated
 import typer
 
 from agents.service import fault_points, json_log, registry
-from agents.service.configuration import AgentsConfiguration, config_file, load
+from agents.service.configuration import AgentsConfiguration, config_file, load, load_process, sections_to_run
 from agents.service.leadership import LeaseKeeper, holder_name
-from agents.service.process import load_process
 from agents.service.profile_file import profile_in_force
 from agents.service.runtime import Service, enabled_agents
-from agents.service.sections import sections_to_run
 from broker.cli.context import open_store, settings_of
 from broker.cli.extras import require
-from broker.cli.rendering.cells import utc
-from broker.cli.rendering.visible_text import remark
+from broker.cli.rendering.cells import remark, utc
 from broker.errors import FAILED, REFUSED
 from broker.settings import Settings
 from broker.store.connection.database import Database
@@ -93,8 +90,8 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
         yield
         return
     require("api")
-    from broker.api.listening import Listening
     from broker.api.process import serving
+    from broker.api.server import Listening
     from broker.service.commands.api import page, say_where
 
     with serving(database, Listening(port=port), home=settings.home, folder=settings.config, make=page()) as running:

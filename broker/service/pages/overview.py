@@ -13,10 +13,9 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.grid.answers.links import links
-from broker.grid.answers.map_places import Placed, Places, placed_lately, places
 from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues
 from broker.grid.answers.nuclei import nuclei
-from broker.grid.answers.queues import queues
+from broker.grid.answers.queues import Placed, Places, placed_lately, places, queues
 from broker.grid.pages.grid_map import Flow, Site, grid_map
 from broker.history.answers.reasons import reasons
 from broker.service.answers.alarm_sentences import alarm_lines
@@ -24,10 +23,9 @@ from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import Activity, activity, cycle_times
 from broker.service.answers.service import service_answer
 from broker.store.schema import migrate
-from broker.web.page_route import page_router
 from broker.web.pictures.bars import histogram
 from broker.web.pictures.over_time import Mark, outcomes_over_time
-from broker.web.rendering import for_reader, show
+from broker.web.rendering import for_reader, page_router, show
 
 router = page_router(tag="overview")
 MOST_LINKS = 40

@@ -19,9 +19,8 @@ from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.service.answers.overview import Activity, activity
 from broker.web.formats import visible
 from broker.web.frames import frame
-from broker.web.page_route import page_router
 from broker.web.pictures.over_time import OUTCOMES
-from broker.web.rendering import for_reader
+from broker.web.rendering import for_reader, page_router
 
 router = page_router(tag="plots")
 Columns = Mapping[str, Sequence[Any]]

@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from broker.domain.queue_counts import CANDIDATE, QueueCounts
+from broker.domain.rejection_counts import CANDIDATE, QueueCounts
 from broker.service.statements import metric_reads
 from broker.service.statements.metric_reads import Standing
 from broker.store.connection.database import Database

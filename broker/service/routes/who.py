@@ -8,8 +8,7 @@ from fastapi import Response
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from broker.access.policies import KNOWN
-from broker.access.roles import Role
+from broker.access.policies import KNOWN, Role
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import Who

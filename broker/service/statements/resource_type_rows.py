@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 Bounds = tuple[int | None, int | None]
 

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from agents.service import configuration, registry
 from agents.service.base import Agent, CycleRequest
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from agents.service.profile_file import load_profile
 from broker.decisions.answers.agent_cycle import TASK_AGENT, run_leased, section_named
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER
 from broker.simulation.model.comparing import Case, CaseResult, simulate_with
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.information import GridView
@@ -31,7 +31,7 @@ from broker.simulation.model.real.work_tables import rebrokered_rows, task_table
 from broker.simulation.model.scenario import Scenario
 from broker.store.connection.database import Database
 from broker.store.scenarios import load_dump, scenario_file
-from broker.whatif.answers.scenario_cases import scratch_database
+from broker.whatif.answers.stored_cases import scratch_database
 
 #: The agents that end jobs, in the order in which they look at those that wait.
 ENDING = ("timeouts", "analysis_rebrokerage", "fast_rebrokerage")

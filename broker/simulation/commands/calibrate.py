@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.cli.context import open_store
+from broker.cli.context import duration, moment_of, open_store
 from broker.cli.extras import require
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import duration, moment_of
 from broker.errors import FAILED
 from broker.simulation.model.calibration.calibration_file import write_calibration
 from broker.simulation.model.calibration.check import Measure, check_profiles, check_transfers

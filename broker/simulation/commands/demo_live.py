@@ -8,7 +8,7 @@ from pathlib import Path
 from agents.service import registry
 from agents.service.clock import host_now
 from agents.service.configuration import AgentsConfiguration, config_file, load
-from broker.cli.rendering.visible_text import remark
+from broker.cli.rendering.cells import remark
 from broker.service.commands.serve import CONTROL_CONNECTIONS, free_clock, leave_behind, make_service, stop_on_signals
 from broker.settings import Settings
 from broker.simulation.answers.demo_driver import DemoDriver
@@ -28,8 +28,8 @@ def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path
         home: folder with the token of the page.
         port: of the page on this machine; 0: any that is free.
     """
-    from broker.api.listening import Listening
     from broker.api.process import serving
+    from broker.api.server import Listening
     from broker.service.commands.api import page, say_where
 
     configuration = quicker(load(config_file("agents.yaml", settings.config), registry.NAMES))

@@ -12,9 +12,8 @@ from broker.snapshot.raw import SnapshotCorruptError
 from broker.snapshot.snapshot import Snapshot
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
-from broker.store.snapshots.snapshot_loading import kept_snapshot
 from broker.store.snapshots.snapshot_overview import newest_id
-from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError
+from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError, kept_snapshot
 
 NEWEST = "newest"
 

@@ -10,7 +10,7 @@ from broker.cli.context import open_store
 from broker.simulation.answers.simulations import KIND, SimulationAsked
 from broker.simulation.commands.documents import curve_documents, policy_document
 from broker.simulation.model.comparing import CaseResult, Comparison
-from broker.tuning.answers.editors import editor_name
+from broker.tuning.answers.values import editor_name
 from broker.whatif.statements import runs
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from broker.simulation.answers.simulations import Curve, PolicyCurve, SimulationAnswer, thinned
-from broker.web.pictures.scale import element, label, nice_limit, picture
+from broker.web.pictures.bars import element, label, nice_limit, picture
 
 WIDTH, LEFT, RIGHT, TOP, HEIGHT = 960.0, 60.0, 10.0, 10.0, 150.0
 MOST_POINTS = 5000

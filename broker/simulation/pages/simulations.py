@@ -11,13 +11,12 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.asking import LARGEST_ID
 from broker.api.guarded_route import allow
-from broker.api.pages import After, Limit, key_of, page_of
+from broker.api.presenting import After, Limit, key_of, page_of
 from broker.api.state import State
 from broker.simulation.answers.figures_of_merit import FIGURES, Verdict, cell
 from broker.simulation.answers.simulations import KIND, SimulationAnswer, simulation_answer, simulation_lines
 from broker.simulation.pages.policies import LINE_STYLES, MOST_CURVES, drawn_curves
-from broker.web.page_route import page_router
-from broker.web.rendering import show
+from broker.web.rendering import page_router, show
 from broker.whatif.statements import runs
 
 router = page_router(tag="simulations")

@@ -10,8 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.asking import LARGEST_ID
 from broker.api.guarded_route import allow, guarded_router
-from broker.api.pages import After, Limit, Page, key_of, page_of
-from broker.api.presenting import answer
+from broker.api.presenting import After, Limit, Page, answer, key_of, page_of
 from broker.api.state import State
 from broker.simulation.answers.simulations import (
     KIND,

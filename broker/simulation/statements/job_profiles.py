@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 #: Jobs that were cancelled or closed are neither finished nor failed.
 _ENDED = """

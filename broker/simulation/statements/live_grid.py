@@ -8,12 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.changes import RowChange, TableChanges
+from broker.feeds.model.rows import RowChange, TableChanges
 from broker.feeds.statements.feed_runs import FeedRun, write_run
 from broker.pilots.statements.activation import Sorted, write_sorted
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
-from broker.store.writes.status_log import note_status
+from broker.store.connection.tables import Names, TableCatalogue
+from broker.store.writes.job_row_sql import note_status
 
 FEED = "demo"
 _REFRESHED = (

@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 
-from broker.domain.feature_table import FeatureTable
+from broker.domain.queues import FeatureTable
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, not_negative, seconds
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, not_negative, seconds
+from broker.snapshot.source import SourceLimit, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 TABLE = "queue_features"

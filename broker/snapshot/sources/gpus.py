@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.domain.software import GpuSummary
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import MAX_NAME_CHARACTERS
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.domain.queues import GpuSummary
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import MAX_NAME_CHARACTERS, RawSource
+from broker.snapshot.source import SourceLimit, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 Gpus = tuple[tuple[GpuSummary, ...], ...]

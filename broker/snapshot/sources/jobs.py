@@ -13,11 +13,10 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.grid import COUNTED_STATUSES, JobCounts
 from broker.snapshot.build_nuclei import nuclei_of
-from broker.snapshot.counted_rows import NUMBER_COLUMNS, Columns, CountedRows, read_columns, usable_counts
-from broker.snapshot.draft import Draft
-from broker.snapshot.job_rows import COUNTED_BY
+from broker.snapshot.counted_rows import COUNTED_BY, NUMBER_COLUMNS, Columns, CountedRows, read_columns, usable_counts
+from broker.snapshot.draft import Draft, GridSource
 from broker.snapshot.raw import RawSource
-from broker.snapshot.source import GridSource, JobStatistics, Read, SourceLimit, StatementRead
+from broker.snapshot.source import JobStatistics, Read, SourceLimit, StatementRead
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.work_queues import WORK_QUEUES
 

@@ -15,10 +15,9 @@ from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import LinkMatrix
 from broker.domain.work import DroppedRow
 from broker.snapshot.build_nuclei import nuclei_of
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, instants_s, name, number, seconds
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, instants_s, name, number, seconds
+from broker.snapshot.source import SourceLimit, TableRead
 
 #: A row of the network matrix counts for this long.
 LINK_VALIDITY_S = 3600.0

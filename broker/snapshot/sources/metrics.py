@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import (
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import (
     MAX_METRIC_CHARACTERS,
+    RawSource,
     add_guarded,
     instants_s,
     json_object,
@@ -22,7 +22,7 @@ from broker.snapshot.readings import (
     number,
     seconds,
 )
-from broker.snapshot.source import GridSource, TableRead
+from broker.snapshot.source import TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 #: A row of a metric is used for this many seconds.

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, instants_s, name, seconds, text
-from broker.snapshot.source import GridSource, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, instants_s, name, seconds, text
+from broker.snapshot.source import TableRead
 
 TABLE = "queue_pins"
 PIN_COLUMNS = ("queue", "field", "value", "reason", "editor", "set_at", "until")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import texts
-from broker.domain.pool_table import PoolTable
+from broker.domain.grid import PoolTable
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
+from broker.snapshot.draft import Draft, GridSource
 from broker.snapshot.raw import RawSource
-from broker.snapshot.source import GridSource, SourceLimit, StatementRead, TableRead
+from broker.snapshot.source import SourceLimit, StatementRead, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 PLACES, MEMBERS = "resource_queues", "submit_pool_links"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
+from broker.snapshot.draft import Draft, GridSource
 from broker.snapshot.queue_rows import QueueRecord, read_queue
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, name, text
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.raw import BadValueError, RawSource, name, text
+from broker.snapshot.source import SourceLimit, TableRead
 from broker.snapshot.sources.pins import NO_PINS, PINS, Pinned, unknown_queues
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from broker.domain.analysis import QuotaLine
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, name, number
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, name, number
+from broker.snapshot.source import SourceLimit, TableRead
 
 #: Name in ``summary_refreshes`` under which a copy of the quotas notes its time; without it they have no age.
 QUOTA_REFRESH = "rucio_usage"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import seconds
+from broker.snapshot.raw import RawSource, seconds
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source import Source, TableRead
 

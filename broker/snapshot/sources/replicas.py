@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.snapshot.draft import Draft
+from broker.snapshot.draft import Draft, GridSource
 from broker.snapshot.raw import RawSource
-from broker.snapshot.source import GridSource, SourceLimit
+from broker.snapshot.source import SourceLimit
 
 
 class Replicas(GridSource[None]):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.build_queues import ResourceType
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, name, number
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, name, number
+from broker.snapshot.snapshot import ResourceType
+from broker.snapshot.source import SourceLimit, TableRead
 
 
 class ResourceTypes(GridSource[list[ResourceType]]):

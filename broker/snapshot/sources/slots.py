@@ -9,10 +9,9 @@ import numpy as np
 from broker.domain.arrays import floats, texts
 from broker.domain.queues import SlotTable
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, instants_s, number, seconds, text
-from broker.snapshot.source import GridSource, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, instants_s, number, seconds, text
+from broker.snapshot.source import TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 _COLUMNS = ("pandaqueuename", "gshare", "resourcetype", "numslots", "expirationtime")

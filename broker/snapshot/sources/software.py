@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from broker.domain.software import (
+from broker.domain.queues import (
     EXCLUSIVE,
     ContainerSources,
     Hardware,
@@ -17,10 +17,9 @@ from broker.domain.software import (
     tag_key,
 )
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import MAX_NAME_CHARACTERS, BadValueError, json_object
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import MAX_NAME_CHARACTERS, BadValueError, RawSource, json_object
+from broker.snapshot.source import SourceLimit, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 #: The pseudo-queue with the union of all queues, by which container names are resolved.

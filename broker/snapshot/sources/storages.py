@@ -13,10 +13,9 @@ import numpy as np
 from broker.domain.arrays import Bools, floats, texts
 from broker.domain.grid import RelationTable, StorageTable
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, json_object, name, not_negative, number, text
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, json_object, name, not_negative, number, text
+from broker.snapshot.source import SourceLimit, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 SPACE_COLUMNS = ("space_total", "space_free", "space_expired", "space_min_free", "space_unavailable")

@@ -15,10 +15,9 @@ import numpy as np
 
 from broker.domain.analysis import OwnerJobs, UserQueue
 from broker.domain.arrays import Floats, Ints
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import add_guarded, not_negative, text
-from broker.snapshot.source import GridSource, StatementRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import RawSource, add_guarded, not_negative, text
+from broker.snapshot.source import StatementRead
 from broker.snapshot.sources.queues import QUEUES
 
 _JOB_COLUMNS = (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, known, number
-from broker.snapshot.source import GridSource, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, known, number
+from broker.snapshot.source import TableRead
 
 
 class WorkQueues(GridSource[frozenset[int]]):

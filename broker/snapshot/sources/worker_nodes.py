@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, not_negative
-from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, not_negative
+from broker.snapshot.source import SourceLimit, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 Levels = tuple[dict[str, float], ...]

@@ -8,10 +8,9 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 from broker.domain.work import DroppedRow
-from broker.snapshot.draft import Draft
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, instants_s, known, not_negative, seconds
-from broker.snapshot.source import GridSource, TableRead
+from broker.snapshot.draft import Draft, GridSource
+from broker.snapshot.raw import BadValueError, RawSource, instants_s, known, not_negative, seconds
+from broker.snapshot.source import TableRead
 from broker.snapshot.sources.queues import QUEUES
 
 #: A Harvester worker count is used for this long.

@@ -23,8 +23,8 @@ from broker.store.connection.errors import (
     DatabaseUnavailable,
     ServerTooOld,
 )
-from broker.store.connection.names import Names
 from broker.store.connection.open_connections import OpenConnections
+from broker.store.connection.tables import Names
 
 OLDEST_SERVER = 15
 """The oldest major version of PostgreSQL that the broker is tested with."""

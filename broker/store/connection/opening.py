@@ -8,7 +8,7 @@ from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import SchemaMissing, SchemaOutdated
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.schema import migrate
 
 

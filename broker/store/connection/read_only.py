@@ -1,13 +1,18 @@
-"""A database of which its holder can only read."""
+"""A database of which its holder can only read.
+
+A database on which somebody may try things: all its transactions are one, and nothing of it is ever kept.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 
 class ReadOnlyDatabase:
@@ -27,3 +32,31 @@ class ReadOnlyDatabase:
 
     def __repr__(self) -> str:
         return repr(self._database)
+
+
+class TriedDatabase(Database):
+    """A database seen through one transaction; make it with :func:`rolled_back`."""
+
+    def __init__(self, database: Database, connection: sa.Connection) -> None:
+        """``connection``: in the transaction that will be rolled back."""
+        self.__dict__.update(database.__dict__)
+        self._on_close = None
+        self._tried = connection
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """A part of the transaction: undone by itself when the block raises."""
+        with self._tried.begin_nested():
+            yield self._tried
+
+    @contextlib.contextmanager
+    def read_snapshot(self) -> Iterator[sa.Connection]:
+        """The same transaction: it sees what was tried."""
+        yield self._tried
+
+
+@contextlib.contextmanager
+def rolled_back(database: Database) -> Iterator[Database]:
+    """``database`` within one transaction that sees one instant, and of which nothing is kept."""
+    with database.repeatable() as connection:
+        yield TriedDatabase(database, connection)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.domain.decision_records import StoredDecision
-from broker.domain.decisions import Candidate
+from broker.domain.decisions import Candidate, StoredDecision
 from broker.store.decisions.decision_rows import stored_decision
 
 _PLAIN = (

@@ -14,12 +14,12 @@ import sqlalchemy as sa
 
 from broker.codec.packed_candidates import pack_named_candidates
 from broker.codec.packed_reasons import NOT_A_CANDIDATE, Reasons, pack_reasons
+from broker.domain.chosen_candidates import Legend
 from broker.domain.decisions import Candidate, FunnelStep
-from broker.domain.legend import Legend
 from broker.store.connection.database import Database
 from broker.store.decisions import legends
 from broker.store.decisions.decision_writing import COLUMNS
-from broker.store.decisions.plain_json import clean_json
+from broker.store.decisions.legends import clean_json
 
 _LOCK_UNPACKED = sa.text("""
     SELECT * FROM broker.decisions_unpacked WHERE id = ANY(ARRAY(

@@ -23,22 +23,19 @@ from typing import Any
 
 import psycopg
 
-from broker.codec.decision_counts import reasons_of
-from broker.codec.main_reasons import main_reasons
+from broker.codec.decision_counts import main_reasons, reasons_of
 from broker.codec.packed_candidates import pack_candidates, pack_named_candidates
 from broker.codec.packed_reasons import pack_named, pack_reasons
 from broker.codec.repeats import NEW, Body, pack_changes, pack_pattern
-from broker.domain.chosen_candidates import ChosenCandidates
-from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.decisions import is_late
-from broker.domain.legend import Legend
+from broker.domain.chosen_candidates import ChosenCandidates, Legend
+from broker.domain.decisions import DecisionRecord, Origin, is_late
 from broker.store.decisions import legends
 from broker.store.decisions.decision_days import day_of
 from broker.store.decisions.decision_rows import packed_notes
-from broker.store.decisions.plain_json import clean_counts, clean_json, clean_text
+from broker.store.decisions.legends import clean_counts, clean_json, clean_text
 from broker.store.summaries import chunk_state_writing, count_writing
-from broker.store.summaries.buckets import bucket_of
 from broker.store.summaries.chunk_state_writing import ChunkKey, KnownState, NewState, SeenAgain
+from broker.store.summaries.reason_counts import bucket_of
 
 
 @dataclass(frozen=True)

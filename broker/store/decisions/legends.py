@@ -1,4 +1,7 @@
-"""The legends of packed decisions: each stored once, under the hash of its content."""
+"""The legends of packed decisions: each stored once, under the hash of its content.
+
+JSON that a column of type jsonb takes, whatever names from outside hold.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
-from broker.domain.legend import Legend, LegendCorruptError
+from broker.domain.chosen_candidates import Legend, LegendCorruptError
 from broker.errors import BrokerError
 
 _READ_IDS_OF_LEGENDS = "SELECT sha256, id, last_used_at FROM broker.decision_legends WHERE sha256 = ANY(%s)"
@@ -60,3 +63,40 @@ def read(connection: sa.Connection, ids: Sequence[int]) -> Mapping[int, Legend]:
                 "restore the table from a backup",
             ) from error
     return found
+
+
+# json.dumps would make an encoder for each value
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
+_quoted = json.encoder.encode_basestring_ascii
+
+
+def clean_json(value: object) -> str:
+    """The value as JSON; PostgreSQL's jsonb holds neither NUL nor lone surrogates, so these are replaced."""
+    reported = _encoded(value)
+    if "\\u0000" in reported or "\\ud" in reported:
+        return _encoded(_clean(value))
+    return reported
+
+
+def clean_counts(counts: Mapping[str, int]) -> str:
+    """Whole numbers by name as JSON, as :func:`clean_json` has them, without an encoder for each of many."""
+    pairs = [f"{_quoted(name)}:{count}" for name, count in counts.items() if type(count) is int]
+    reported = "{" + ",".join(pairs) + "}"
+    if len(pairs) < len(counts) or "\\u" in reported:
+        return clean_json(dict(counts))
+    return reported
+
+
+def clean_text(value: str) -> str:
+    """The text without what a column of type text does not hold."""
+    return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        return {_clean(name): _clean(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_clean(inner) for inner in value]
+    return value

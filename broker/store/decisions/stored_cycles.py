@@ -20,21 +20,21 @@ from sqlalchemy.engine import Connection
 from broker.codec.packed_remarks import RemarksCorruptError
 from broker.codec.repeats import NEW, RepeatsCorruptError, changed, changes_by_place
 from broker.codec.work_texts import read_json
-from broker.domain.decision_records import Origin, StoredDecision
-from broker.domain.decisions import Outcome
+from broker.domain.decisions import Origin, Outcome, StoredDecision
 from broker.errors import NotFound
 from broker.store.decisions.decision_days import day_of
 from broker.store.decisions.decision_rows import (
     COLUMNS,
     TABLE,
+    RepeatsUnreadable,
     body_of,
     by_id,
     decisions_of,
+    pattern_of,
     waiting_from,
     with_body,
     with_live_counts,
 )
-from broker.store.decisions.repeat_reads import RepeatsUnreadable, pattern_of
 
 _SAME = ("agent_run", "brokerage", "decided_at", "snapshot", "tuning", "seed", "engine")
 

@@ -1,13 +1,18 @@
 """What the analysis brokerage asks about the tasks of a cycle beyond their input: wishes, class, and earlier jobs.
 
 Source: PanDA analysis brokerage, candidates, task class and failure counts.
+
+Cloud and site that the parameters of tasks name, for brokerages that ask for them.
+
+Source: PanDA JEDI, GenJobBroker: ``cloud`` counts where the task has none, ``PandaSite`` in any case.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,10 +24,11 @@ from broker.domain.arrays import Ints, floats, texts
 from broker.domain.estimates import is_event_service
 from broker.domain.split_rule import SplitRule, parse_split_rule
 from broker.domain.work import DroppedRow, WorkTable
-from broker.snapshot.readings import BadValueError, json_object, number
+from broker.snapshot.raw import BadValueError, json_object, number, text
 from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import PARAMETER_ROWS
+from broker.work.assemble import CycleWork
 
 #: An evaluation of a task is used for this long.
 EVALUATION_VALID = timedelta(minutes=15)
@@ -159,3 +165,47 @@ def _failures(
         if finished or failed or closed:
             found.setdefault(task, {})[queue] = [finished, failed, closed]
     return {task: json.dumps(queues, sort_keys=True) for task, queues in found.items()}
+
+
+CLOUD, PANDA_SITE = "cloud", "PandaSite"
+
+
+def with_requested_places(connection: sa.Connection, catalogue: TableCatalogue, work: CycleWork) -> CycleWork:
+    """The work with the cloud and the site that the parameters of each task name.
+
+    Args:
+        connection: of the caller's read-only transaction.
+        catalogue: the tables that the database has.
+        work: of a cycle.
+    """
+    chunks = work.work.chunks
+    tasks = chunks.jeditaskid.tolist()
+    dropped_rows: list[DroppedRow] = []
+    asked = _read(connection, catalogue, sorted(set(tasks)), dropped_rows)
+    none: Mapping[str, str | None] = {}
+    # an empty cloud is one of that name
+    clouds = [
+        cloud or asked.get(task, none).get(CLOUD, cloud)
+        for task, cloud in zip(tasks, chunks.cloud.tolist(), strict=True)
+    ]
+    sites = [asked.get(task, none).get(PANDA_SITE) or None for task in tasks]
+    placed = dataclasses.replace(chunks, cloud=texts(clouds), panda_site=texts(sites))
+    whole = dataclasses.replace(work.work, chunks=placed, dropped_rows=(*work.work.dropped_rows, *dropped_rows))
+    return dataclasses.replace(work, work=whole)
+
+
+def _read(
+    connection: sa.Connection, catalogue: TableCatalogue, tasks: Iterable[int], dropped_rows: list[DroppedRow]
+) -> dict[int, dict[str, str | None]]:
+    source = catalogue.needed(PARAMETER_ROWS)
+    query = f"SELECT jeditaskid, taskparams FROM {source} AS p WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - a name
+    found: dict[int, dict[str, str | None]] = {}
+    for task, document in connection.execute(sa.text(query), {"ids": list(tasks)}):
+        if document is None or not (CLOUD in document or PANDA_SITE in document):
+            continue
+        try:
+            given: dict[str, Any] = json_object(document, "taskparams")
+            found[task] = {key: text(given[key], key) for key in (CLOUD, PANDA_SITE) if key in given}
+        except BadValueError as bad:
+            dropped_rows.append(DroppedRow("jedi_taskparams", str(task), bad.code, str(bad)))
+    return found

@@ -1,20 +1,22 @@
-"""The work of one cycle, from the tables to chunks with sizes and places, in the caller's transaction."""
+"""The work of one cycle, from the tables to chunks with sizes and places, in the caller's transaction.
+
+The history of rebrokerage: from which queues jobs of a dataset were taken, and when.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import sqlalchemy as sa
 
 from broker.domain.arrays import Ints, objects
-from broker.domain.placement_constraints import PlacementConstraints
-from broker.domain.work import DroppedRow
+from broker.domain.work import DroppedRow, PlacementConstraints
 from broker.pools.statements.pool_registration import read_placement_constraints
+from broker.store.connection.array_transfer import array_of
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
-from broker.store.reads.rebrokerage_history import read_rebrokered_from
 from broker.store.reads.replica_reads import read_catalogue, read_named_files, read_rank_limits
 from broker.work.assemble import CycleWork, assemble
 from broker.work.catalogue import asked_dids, at_vp_endpoints, files_of_dids, place_datasets
@@ -29,6 +31,18 @@ from broker.work.chunks import (
 )
 from broker.work.locality import InputPlaces, place_inputs, real_datasets, wanted_ranks
 from broker.work.tasks import DatasetTable, TaskTable, malformed_values, split_rules_of
+
+_READ_REBROKERED_FROM = sa.text("""
+    SELECT jeditaskid, datasetid, queue, extract(epoch FROM rebrokered_at)::float8
+    FROM broker.rebrokered_from WHERE jeditaskid = ANY(CAST(:tasks AS bigint[]))""")
+
+
+def read_rebrokered_from(connection: sa.Connection, tasks: Sequence[int]) -> dict[tuple[int, int], dict[str, float]]:
+    """For each (task, dataset) of the tasks the queues and the times (s since 1970) of the last rebrokerage."""
+    found: dict[tuple[int, int], dict[str, float]] = {}
+    for task, dataset, queue, at_s in connection.execute(_READ_REBROKERED_FROM, {"tasks": array_of(tasks)}):
+        found.setdefault((task, dataset), {})[queue] = at_s
+    return found
 
 
 def load_work(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> CycleWork:

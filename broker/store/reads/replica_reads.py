@@ -14,9 +14,8 @@ import sqlalchemy as sa
 from broker.domain.arrays import Ints, floats, texts
 from broker.domain.work import DroppedRow
 from broker.store.connection.array_transfer import array_of, array_of_texts
-from broker.store.connection.names import Names
 from broker.store.connection.panda_columns import PandaColumns
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.reads.replica_requests import unanswered
 from broker.work.catalogue import VIRTUAL_PLACEMENT, Catalogue, Did, ReplicaRows
 from broker.work.locality import NamedFiles, RankLimits

@@ -11,13 +11,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.model.rucio.answers import FOUND, Answer, Did, Replica
-from broker.feeds.model.rucio.schedule import Asked, Needed
+from broker.feeds.model.rucio.answers import FOUND, Answer, Asked, Did, Needed, Replica
 from broker.store.connection.array_transfer import array_of_texts
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.work.chunks import INPUT_FAMILIES
-from broker.work.datasets import PSEUDO_NAMES, name_without_scope, scope_and_name
+from broker.work.input_files import PSEUDO_NAMES, name_without_scope, scope_and_name
 
 #: Statuses of tasks whose input is needed, the one that is brokered soonest first.
 STATUSES = ("assigning", "ready", "scouting", "running", "pending")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from broker.domain.alternatives import WayToRun
+from broker.domain.work import WayToRun
 from broker.store.connection.array_transfer import array_of
 
 _INSERT_ALTERNATIVES = sa.text("""

@@ -14,11 +14,11 @@ import numpy as np
 import sqlalchemy as sa
 
 from broker.domain.arrays import Ints, floats, texts
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER
 from broker.domain.split_rule import parse_split_rule
 from broker.domain.task_work import AssigningTable, OutputTable, RemainingTable
 from broker.domain.work import DroppedRow
-from broker.snapshot.readings import BadValueError, json_object
+from broker.snapshot.raw import BadValueError, json_object
 from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
 

@@ -8,8 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.domain.reason import Reason
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER, Reason
 from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before, stored_time

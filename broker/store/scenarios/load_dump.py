@@ -13,12 +13,18 @@ import sqlalchemy as sa
 
 from broker.errors import Refused
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names, quoted
-from broker.store.connection.tables import own_tables, read_columns, read_own_columns
-from broker.store.scenarios.scenario_file import BadScenario, Row, Scenario
-from broker.store.scenarios.scenario_values import BadValue, from_column, to_column
+from broker.store.connection.tables import (
+    PANDA,
+    Names,
+    TableShape,
+    declared_tables,
+    own_tables,
+    quoted,
+    read_columns,
+    read_own_columns,
+)
+from broker.store.scenarios.scenario_file import BadScenario, BadValue, Row, Scenario, from_column, to_column
 from broker.store.schema import migrate
-from broker.store.schema.schema_files import PANDA, TableShape, declared_tables
 from broker.store.summaries.worker_node_summaries import SUMMARIES, note_refresh, write_differences
 from broker.store.upkeep.cleanup_jobs import ARCHIVE_SCHEMA, ARCHIVE_TABLES
 

@@ -1,20 +1,56 @@
-"""Installing and upgrading the schema: numbered steps, each in a transaction of its own, one upgrade at a time."""
+"""Installing and upgrading the schema: numbered steps, each in a transaction of its own, one upgrade at a time.
+
+The VO of the installation in ``broker.installation_vo``, and who set it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
+from broker.domain.installation_vo import DEFAULT_VO
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.errors import ForeignSchema, MigrationChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
-from broker.store.connection.names import Names, quoted
 from broker.store.connection.read_only import ReadOnlyDatabase
-from broker.store.connection.tables import MissingParts, read_columns
-from broker.store.schema import installation_vo, panda_version
-from broker.store.schema.schema_files import OWN, PANDA, Migration, declared_tables, read_migrations
+from broker.store.connection.tables import (
+    OWN,
+    PANDA,
+    Migration,
+    MissingParts,
+    Names,
+    declared_tables,
+    quoted,
+    read_columns,
+    read_migrations,
+)
+from broker.store.schema import panda_version
+
+_SET = sa.text("""
+    INSERT INTO broker.installation_vo (vo, set_at, set_by) VALUES (:vo, :now, :editor)
+    ON CONFLICT (only_row) DO UPDATE SET vo = excluded.vo, set_at = excluded.set_at, set_by = excluded.set_by""")
+
+
+def read(connection: sa.Connection) -> str:
+    """The VO; PanDA's own where none was set, or where the schema is older than the table."""
+    if connection.scalar(sa.text("SELECT to_regclass('broker.installation_vo')")) is None:
+        return DEFAULT_VO
+    return set_vo(connection) or DEFAULT_VO
+
+
+def set_vo(connection: sa.Connection) -> str | None:
+    """The VO that was set; None where none was."""
+    found = connection.scalar(sa.text("SELECT vo FROM broker.installation_vo"))
+    return None if found is None else str(found)
+
+
+def write(connection: sa.Connection, vo: str, editor: str, now: datetime) -> None:
+    """Set the VO; processes that are running have it from their next start on. ``now`` is aware."""
+    connection.execute(_SET, {"vo": vo, "now": now, "editor": editor})
+
 
 STANDALONE = "standalone"
 BESIDE = "beside"
@@ -148,7 +184,7 @@ def recorded_names(database: Database) -> Names | None:
         if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
             return None
         row = connection.execute(sa.text("SELECT panda_schema, meta_schema FROM broker.installation")).one_or_none()
-        vo = installation_vo.read(connection)
+        vo = read(connection)
     return Names(row.panda_schema, row.meta_schema, vo) if row else None
 
 

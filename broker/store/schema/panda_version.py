@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 
 TABLE, _COLUMNS = "pandadb_version", ("component", "major", "minor", "patch")
 _MAY_READ = "SELECT has_table_privilege(to_regclass(:t), 'SELECT')"

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names, quoted
-from broker.store.connection.privileges import NEEDED
-from broker.store.connection.tables import TableCatalogue
-from broker.store.schema.schema_files import PANDA, declared_tables
+from broker.store.connection.denials import NEEDED
+from broker.store.connection.tables import PANDA, Names, TableCatalogue, declared_tables, quoted
 
 READING = "reading"
 DEFT_SCHEMA, DEFT_TABLE = "doma_deft", "t_task"

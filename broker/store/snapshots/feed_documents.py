@@ -9,8 +9,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.fetching.documents import MAX_DOCUMENT_BYTES
-from broker.fetching.terms import Validators
+from broker.fetching.documents import MAX_DOCUMENT_BYTES, Validators
 from broker.store.query_context import Answer
 
 

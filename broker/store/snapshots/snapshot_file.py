@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import StoredDecision
 from broker.errors import Refused
 from broker.gdpconfig.catalogue import Catalogue
 from broker.gdpconfig.publish import (
@@ -26,7 +26,7 @@ from broker.gdpconfig.publish import (
 )
 from broker.snapshot.raw import SnapshotCorruptError
 from broker.store.decisions.decision_json import decision_from_json, decision_to_json
-from broker.store.snapshots.snapshot_loading import KeptSnapshot
+from broker.store.snapshots.stored_snapshots import KeptSnapshot
 
 MARK = "gridbroker_snapshot"
 VERSION = 1

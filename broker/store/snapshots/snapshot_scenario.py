@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from broker.snapshot.job_rows import IS_DEFINED, job_rows, start_rows
+from broker.snapshot.counted_rows import IS_DEFINED, job_rows, start_rows
 from broker.snapshot.raw import RawSource, Rows
-from broker.store.connection.tables import own_tables
+from broker.store.connection.tables import PANDA, declared_tables, own_tables
 from broker.store.scenarios.load_dump import REPLICA_TABLES
-from broker.store.scenarios.scenario_file import Row, Scenario
-from broker.store.scenarios.scenario_values import json_document
-from broker.store.schema.schema_files import PANDA, declared_tables
+from broker.store.scenarios.scenario_file import Row, Scenario, json_document
 
 #: Tables of sources that are counted from rows of jobs.
 _COUNTED = ("job_counts", "user_job_counts", "job_starts")

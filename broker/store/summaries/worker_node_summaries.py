@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names, quoted
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue, quoted
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from functools import cache
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names, quoted
-from broker.store.schema.schema_files import PANDA, declared_tables
+from broker.store.connection.tables import PANDA, Names, declared_tables, quoted
 
 ARCHIVE_SCHEMA = "doma_pandaarch"
 ARCHIVE_TABLES = ("jobsarchived", "filestable_arch")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from broker.domain.global_shares import DEFAULT_SHARE
-from broker.store.connection.names import Names
+from broker.domain.classification import DEFAULT_SHARE
+from broker.store.connection.tables import Names
 
 
 def default_share(connection: sa.Connection, names: Names) -> str | None:

@@ -3,6 +3,8 @@
 Everything is conditional on what the decision saw. A task that somebody changed, or keeps locked, is skipped with
 all its jobs; a job one of whose files is not as it was read is skipped as a whole. What is skipped is counted and
 waits for the next cycle. Source: PanDA data model, tasks, datasets and files, jobs.
+
+Locking the tasks of a batch: a lock that another agent holds for a moment is waited for, a longer one is not.
 """
 
 from __future__ import annotations
@@ -19,13 +21,56 @@ import psycopg
 from psycopg import sql
 
 from broker.domain.arrays import Bools, Ints
+from broker.domain.decisions import pending_minutes
 from broker.domain.placements import Placement
-from broker.domain.retry import pending_minutes
 from broker.store.connection.array_transfer import copy_integers, integers_of
 from broker.store.connection.errors import DatabaseUnavailable
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.writes import job_row_sql as statements
-from broker.store.writes.task_locks import LOCK_WAIT_S, lock_tasks
+
+LOCK_WAIT_S = 2.0
+"""Agents hold a task while they write its jobs. Who locks tasks waits for nothing else, so this cannot deadlock."""
+
+_SKIP = " SKIP LOCKED"
+_SHORT_WAIT = "SELECT set_config('lock_timeout', %s, true)"
+
+
+def lock_tasks(
+    connection: psycopg.Connection[Any],
+    statement: str,
+    values: Mapping[str, Any],
+    tasks: Sequence[int],
+    wait_s: float = LOCK_WAIT_S,
+) -> list[tuple[Any, ...]]:
+    """The rows of the tasks that are as the decisions saw them, locked; a task may be left out for that it is locked.
+
+    Args:
+        connection: in the transaction that writes.
+        statement: selects rows, the number of the task first, and ends with ``FOR NO KEY UPDATE``.
+        values: its parameters.
+        tasks: that are wanted.
+        wait_s: so long it is waited for each task that somebody else has locked.
+    """
+    rows = connection.execute(statement + _SKIP, values).fetchall()
+    if len(rows) == len(set(tasks)):
+        return rows
+    limit = str(_scalar(connection, "SELECT current_setting('lock_timeout')"))
+    connection.execute("SAVEPOINT waiting_for_tasks")
+    try:
+        connection.execute(_SHORT_WAIT, [f"{max(1, int(wait_s * 1000))}ms"])
+        rows = connection.execute(statement, values).fetchall()
+        connection.execute(_SHORT_WAIT, [limit])
+    except psycopg.errors.LockNotAvailable:
+        connection.execute("ROLLBACK TO SAVEPOINT waiting_for_tasks")
+        rows = connection.execute(statement + _SKIP, values).fetchall()
+    connection.execute("RELEASE SAVEPOINT waiting_for_tasks")
+    return rows
+
+
+def _scalar(connection: psycopg.Connection[Any], statement: str) -> object:
+    row = connection.execute(statement).fetchone()
+    return None if row is None else row[0]
+
 
 WORKING_STATUSES = ("ready", "running", "scouting", "topreprocess", "preprocessing")
 """Statuses of a task in which jobs are made for it."""

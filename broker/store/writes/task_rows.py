@@ -14,12 +14,11 @@ from typing import Any
 
 import psycopg
 
-from broker.domain.task_placements import TaskPlacement
-from broker.store.connection.names import Names
+from broker.domain.placements import TaskPlacement
+from broker.store.connection.tables import Names
 from broker.store.reads.task_reads import ASSIGNING, OUTPUT_TYPES, due_before, stored_time
-from broker.store.writes.job_rows import LOCK_FRESH_S
-from broker.store.writes.status_log import HOST
-from broker.store.writes.task_locks import LOCK_WAIT_S, lock_tasks
+from broker.store.writes.job_row_sql import HOST
+from broker.store.writes.job_rows import LOCK_FRESH_S, LOCK_WAIT_S, lock_tasks
 
 #: Jobs may be made at once: the task looks as if it had not been touched for a while.
 READY_MINUTES_AGO = 60

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.expansion import JobValues, expand_what_is_there
 from broker.tasks.model.placeholders import Template, parse_template
 from broker.tasks.statements.job_templates import read_streams, read_template

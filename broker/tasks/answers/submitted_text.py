@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.formats.model.sss.job_columns import MappingRules
-from broker.formats.model.sss.problems import BadDocumentError
 from broker.formats.model.sss.reading import read_document
 from broker.formats.model.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.formats.model.sss.xml_reading import BadDocumentError
 from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database

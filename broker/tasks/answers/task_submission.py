@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from agents.tasks.input_feeding import feed_tasks
 from agents.tasks.input_sources import Found, InputSources
-from broker.formats.statements.sss_import import check_standalone
+from broker.formats.statements.sss_exchange import check_standalone
 from broker.formats.statements.task_numbers import next_task_id
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.job_count import JobCount
 from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter, refine
@@ -29,7 +29,7 @@ from broker.tasks.statements.known_names import check_name
 from broker.tasks.statements.parents import files_to_count, find_parent, find_task_state
 from broker.tasks.statements.refined_tasks import DatasetRow, insert_inputs, insert_outputs, insert_task
 from broker.tasks.statements.task_rows import Submitted
-from broker.work.datasets import scope_and_name
+from broker.work.input_files import scope_and_name
 
 SEQUENCE_AT_LEAST = 10_000
 """Rows of a sequence of numbers beside an input whose files are not known yet."""

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from pydantic import BaseModel
 
 from agents.tasks.task_commands import JOBS_OF_A_BATCH, acting, carry_out_batch, end_tasks
-from broker.formats.statements.sss_import import NotOurTables
+from broker.formats.statements.sss_exchange import NotOurTables
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.schema import migrate
 from broker.tasks.model import verbs
 from broker.tasks.model.catalogue import HONOURED

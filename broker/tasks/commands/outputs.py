@@ -7,16 +7,13 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.context import open_store
-from broker.cli.output import print_json, print_table, remark
-from broker.cli.query_context import asked
+from broker.cli.context import asked, moment_of, open_store
+from broker.cli.output import Column, print_json, print_table, remark
 from broker.cli.rendering.cells import Since
-from broker.cli.rendering.tables import Column
-from broker.cli.time_arguments import moment_of
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.tasks.answers import outputs
 from broker.tasks.statements.output_reads import RefusedFile
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 
 app = typer.Typer(no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]

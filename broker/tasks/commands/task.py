@@ -10,10 +10,8 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from broker.cli.context import open_store, settings_of
-from broker.cli.output import print_json, print_table, remark
-from broker.cli.rendering.tables import Column
-from broker.cli.time_arguments import moment_of
+from broker.cli.context import moment_of, open_store, settings_of
+from broker.cli.output import Column, print_json, print_table, remark
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands.sss import instant
 from broker.store.connection.database import Database

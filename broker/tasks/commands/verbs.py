@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from broker.cli.context import open_store
+from broker.cli.context import moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import moment_of
 from broker.tasks.answers.task_verbs import Actor, Asked, TaskActedOn, act_on_task, asked_of
 from broker.tasks.model.verbs import Target, WrongVerb
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 from broker.yaml_text import read_yaml
 
 Task = Annotated[int, typer.Argument(metavar="TASK", help="The task (jeditaskid).")]

@@ -8,8 +8,7 @@ from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from broker.access.policies import SUBMIT
-from broker.access.roles import Identity, Role
+from broker.access.policies import SUBMIT, Identity, Role
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem

@@ -13,9 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER
 from broker.matching.patterns import SafePattern
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.task import InputFile, InputPlan, RefinedTask
 from broker.tasks.statements.contents import FileTerms
 from broker.tasks.statements.refined_tasks import REGISTERED, DatasetRow

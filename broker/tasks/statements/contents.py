@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.task import InputFile
 
 FILES_OF_A_BATCH = 20_000

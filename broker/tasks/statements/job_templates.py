@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 _READ_TEMPLATE = """
 SELECT template.jobparamstemplate, template.sn_offset, template.seed_offset, template.source_url,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from broker.errors import did_you_mean
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.problems import BadParameter
 
 _QUERIES = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.task import InputFile
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.domain.retry import RETRY_AFTER
-from broker.store.connection.names import Names
+from broker.domain.decisions import RETRY_AFTER
+from broker.store.connection.tables import Names
 from broker.store.writes.default_share import default_share
 from broker.tasks.model.task import InputPlan, OutputPlan, RefinedTask
 

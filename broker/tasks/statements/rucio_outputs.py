@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.output_registration import OutputFile, Problem
 
 ENDED = ("done", "finished", "failed", "broken", "aborted")

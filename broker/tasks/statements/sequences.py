@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tasks.model.selection import sequence
 from broker.tasks.statements.contents import FileTerms, add_files
 

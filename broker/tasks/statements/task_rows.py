@@ -10,17 +10,17 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER
 from broker.formats.model.sss.submission import TaskPlan
 from broker.formats.statements import sss_rows
-from broker.formats.statements.sss_import import check_standalone, insert_row
+from broker.formats.statements.sss_exchange import check_standalone, insert_row
 from broker.formats.statements.sss_rows import Identity
 from broker.formats.statements.task_numbers import next_task_id
 from broker.pools.model.requirement import SubmitPool
 from broker.pools.statements import pool_registration
 from broker.pools.statements.pool_registration import Asked
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names, quoted
+from broker.store.connection.tables import Names, quoted
 from broker.store.reads import task_alternatives
 from broker.store.reads.task_reads import ASSIGNING
 from broker.store.writes.default_share import default_share

@@ -17,10 +17,10 @@ import sqlalchemy as sa
 from psycopg.errors import LockNotAvailable
 from sqlalchemy import exc as sa_exc
 
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER
 from broker.errors import NotFound, Refused
-from broker.store.connection.names import Names
-from broker.store.writes.status_log import HOST
+from broker.store.connection.tables import Names
+from broker.store.writes.job_row_sql import HOST
 from broker.tasks.model.verbs import WORKING, Verb
 
 Ends = Literal["all", "waiting"]

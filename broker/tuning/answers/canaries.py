@@ -10,10 +10,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from broker.brokerages.registry import offered
-from broker.domain.feature_table import TIGHTENING_KEYS
-from broker.gdpconfig.canary import Canary, check_canary
+from broker.domain.queues import TIGHTENING_KEYS
 from broker.gdpconfig.catalogue import shipped_catalogue
-from broker.gdpconfig.proposals import Proposal, proposed
+from broker.gdpconfig.proposals import Canary, Proposal, check_canary, proposed
 from broker.gdpconfig.publish import vo_to_edit
 from broker.store.connection.database import Database
 from broker.tuning.answers.values import typed_value

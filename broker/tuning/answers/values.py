@@ -1,14 +1,20 @@
-"""Values of the tuning as typed answers, and changes of them: what ``broker config`` does, for other interfaces."""
+"""Values of the tuning as typed answers, and changes of them: what ``broker config`` does, for other interfaces.
+
+Who makes a change.
+"""
 
 from __future__ import annotations
 
+import getpass
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
+import typer
 from pydantic import BaseModel
 
+from broker.errors import WRONG_USAGE, BrokerError
 from broker.gdpconfig.catalogue import KeyEntry, Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.inspection import KeyState, all_states, entry_named, state_of
 from broker.gdpconfig.publish import Published, RowChange, differences
@@ -211,3 +217,26 @@ def _cell(row: ConfigRow | None) -> str | None:
     if row is None:
         return None
     return str(row.value_json if row.type == "json" else row.value)
+
+
+Editor = Annotated[str | None, typer.Option("--editor", help="Who makes the change [the login name].")]
+
+
+class NoEditorError(BrokerError):
+    """It is not known who makes the change."""
+
+    exit_status = WRONG_USAGE
+
+
+def editor_name(given: str | None) -> str:
+    """The name given, else the login name.
+
+    Raises:
+        NoEditorError: there is neither.
+    """
+    if given is not None:
+        return given
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError) as error:
+        raise NoEditorError("the login name is not known", "", "say who makes the change with --editor") from error

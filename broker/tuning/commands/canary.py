@@ -10,17 +10,15 @@ from typing import Annotated
 import typer
 
 from broker.brokerages.registry import offered
-from broker.cli.context import installed_catalogue, open_store
+from broker.cli.context import at_option, duration, installed_catalogue, moment_of, open_store
 from broker.cli.output import escaped, print_json, print_table
-from broker.cli.time_arguments import at_option, duration, moment_of
-from broker.domain.feature_table import TIGHTENING_KEYS
+from broker.domain.queues import TIGHTENING_KEYS
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.gdpconfig.canary import Canary, check_canary
 from broker.gdpconfig.catalogue import shipped_catalogue
-from broker.gdpconfig.proposals import Proposal, proposed, read_proposals
+from broker.gdpconfig.proposals import Canary, Proposal, check_canary, proposed, read_proposals
 from broker.store.connection.database import Database
 from broker.tuning.answers.canaries import canary_answer
-from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import Editor, editor_name
 from broker.tuning.statements import canaries
 from broker.tuning.statements.canaries import OutcomeOfGroup
 from broker.tuning.statements.gdpconfig_rows import TuningStore

@@ -20,9 +20,8 @@ from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_
 from broker.whatif.commands.what_if import affected, cores, progress, report, report_skipped_tasks
 from broker.whatif.commands.what_if_report import show
 from broker.whatif.model.cases import Change
-from broker.whatif.model.comparison import Difference
+from broker.whatif.model.comparison import Difference, total_documents
 from broker.whatif.model.executor import Comparing, answer
-from broker.whatif.model.json_output import total_documents
 from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 

@@ -25,8 +25,7 @@ from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers import values as tuning_values
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.web.formats import in_path
-from broker.web.page_route import Form, back_to, page_router
-from broker.web.rendering import show, wants_json
+from broker.web.rendering import Form, back_to, page_router, show, wants_json
 from broker.whatif.answers import long_runs
 from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
 from broker.whatif.statements import runs

@@ -11,8 +11,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ, TUNE
 from broker.api.guarded_route import allow, guarded_router
-from broker.api.pages import After, Limit, Page, slice_of
-from broker.api.presenting import answer
+from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.gdpconfig.publish import Published

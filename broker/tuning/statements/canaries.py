@@ -11,11 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.codec.repeats import NEW
-from broker.gdpconfig.canary import Canary, CanaryRefused
-from broker.gdpconfig.proposals import Proposal, proposed
+from broker.gdpconfig.proposals import Canary, CanaryRefused, Proposal, proposed
 from broker.gdpconfig.publish import Published, last_good_to_json, rows_to_json
-from broker.store.connection.names import Names
-from broker.store.decisions.repeat_reads import pattern_of
+from broker.store.connection.tables import Names
+from broker.store.decisions.decision_rows import pattern_of
 from broker.store.query_context import Answer
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 

@@ -35,7 +35,7 @@ from broker.gdpconfig.publish import (
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow
 from broker.store.connection.errors import SchemaMissing
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.query_context import Answer
 
 EDITOR_MAX_CHARACTERS = 128

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
-from broker.web.pictures.scale import cut, element, label, nice_limit, picture, rectangle
+from broker.web.pictures.bars import cut, element, label, nice_limit, picture, rectangle
 
 WIDTH, LEFT, HEIGHT, LANE = 960.0, 46.0, 180.0, 16.0
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from markupsafe import Markup
 
+from broker.web.pictures.bars import element, label, nice_limit, picture
 from broker.web.pictures.over_time import hour_labels
-from broker.web.pictures.scale import element, label, nice_limit, picture
 
 WIDTH, LEFT, RIGHT, HEIGHT = 960.0, 60.0, 10.0, 150.0
 

@@ -11,16 +11,12 @@ from starlette.responses import RedirectResponse
 from broker.access.policies import KNOWN, OPEN
 from broker.api.configuration import ApiConfiguration
 from broker.api.guarded_route import allow
-from broker.api.local_bearer import BadToken, refused
-from broker.api.local_token import LocalToken
-from broker.api.problems import Problem
+from broker.api.local_token import BadToken, LocalToken, refused
+from broker.api.problems import Problem, unauthenticated
 from broker.api.state import State, state_of
-from broker.api.token_refusals import unauthenticated
 from broker.web.issuer_login import IssuerLogin
-from broker.web.login_codes import LoginCodes
-from broker.web.page_route import Form, back_to, page_router, sent_fields
-from broker.web.rendering import html
-from broker.web.sessions import COOKIE, Sessions, is_from_here, set_cookie
+from broker.web.rendering import Form, back_to, html, page_router, sent_fields
+from broker.web.sessions import COOKIE, LoginCodes, Sessions, is_from_here, set_cookie
 
 BEGUN = "broker_login"
 """The cookie of a log-in under way: who comes back must be who was sent."""

@@ -8,8 +8,7 @@ from starlette.requests import Request
 from broker.access.policies import OPEN
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.web.page_route import page_router
-from broker.web.rendering import static_file, static_paths
+from broker.web.rendering import page_router, static_file, static_paths
 
 router = page_router(tag="static")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}

@@ -1,4 +1,7 @@
-"""What takes minutes: what-if, sweep, preview and replay over stored cycles, with progress, as plain documents."""
+"""What takes minutes: what-if, sweep, preview and replay over stored cycles, with progress, as plain documents.
+
+What a change of values does, in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from broker.decisions.answers.replay import Replayed
-from broker.decisions.answers.replay_inputs import Replayer
+from broker.decisions.answers.replay import Replayed, Replayer
 from broker.decisions.answers.rules_in_force import rule_set
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
@@ -21,9 +23,9 @@ from broker.tuning.answers.canaries import proposals_of
 from broker.tuning.statements.gdpconfig_rows import Json, TuningStore
 from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules
+from broker.whatif.model.changes import Switch, with_switches
+from broker.whatif.model.comparison import summary_document, task_documents, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer
-from broker.whatif.model.json_output import summary_document, task_documents, total_documents
-from broker.whatif.model.rule_switches import Switch, with_switches
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
@@ -236,3 +238,13 @@ def _differences(one: Replayed) -> list[dict[str, Any]]:
         {**about, "field": found.field, "stored": str(found.stored), "again": str(found.again)}
         for found in one.differences
     ]
+
+
+def comparison_sentence(summary: Mapping[str, int]) -> str:
+    """How much of what was decided again becomes different; ``summary``: of a preview or a what-if."""
+    losing = summary["tasks_losing_last_queue"]
+    return (
+        f"{summary['changed']:,} of {summary['decisions']:,} decisions change, "
+        f"{summary['jobs_moved']:,} of {summary['jobs']:,} jobs move, "
+        f"{losing:,} {'task loses its' if losing == 1 else 'tasks lose their'} last queue."
+    )

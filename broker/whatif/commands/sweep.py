@@ -12,8 +12,7 @@ import typer
 
 from broker.brokerages.profile import Profile
 from broker.cli.context import installed_catalogue, settings_of
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
+from broker.cli.output import Column, print_json, print_table, say
 from broker.decisions.answers.rules_in_force import rule_set
 from broker.errors import FAILED, Refused
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
@@ -38,11 +37,10 @@ from broker.whatif.commands.what_if import (
 )
 from broker.whatif.commands.what_if_report import baseline_words
 from broker.whatif.model.cases import Case, Change, ProfileRules
-from broker.whatif.model.comparison import Difference, Totals
+from broker.whatif.model.changes import Switch, read_switches, with_switches
+from broker.whatif.model.comparison import Difference, Totals, mean_of, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer, answer_on_cluster
-from broker.whatif.model.json_output import mean_of, total_documents
 from broker.whatif.model.plot import check_plot, plot_sweep
-from broker.whatif.model.rule_switches import Switch, read_switches, with_switches
 
 BASELINE = "baseline"
 _OUTCOMES = ("brokered", "pending", "throttled")

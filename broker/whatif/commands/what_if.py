@@ -15,22 +15,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from broker import __version__
 from broker.brokerages.registry import offered
-from broker.cli.context import installed_catalogue, open_store, settings_of
+from broker.cli.context import (
+    SCENARIO_IF_LOADED,
+    at_option,
+    duration,
+    installed_catalogue,
+    moment_of,
+    open_store,
+    settings_of,
+)
 from broker.cli.output import print_json, remark
-from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
 from broker.decisions.answers.rules_in_force import NoSuchBrokerage, rule_set
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, did_you_mean
 from broker.gdpconfig.catalogue import Catalogue, shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
-from broker.whatif.answers.scenario_cases import scenario_cases
-from broker.whatif.answers.stored_cases import Selection, StoredCases, stored_cases
+from broker.whatif.answers.stored_cases import Selection, StoredCases, scenario_cases, stored_cases
 from broker.whatif.commands.what_if_report import show
 from broker.whatif.model.cases import Case, Change, ProfileRules, QueueField
+from broker.whatif.model.changes import Switch, read_fields, read_switches, with_switches
+from broker.whatif.model.comparison import task_documents, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer
-from broker.whatif.model.json_output import task_documents, total_documents
 from broker.whatif.model.plot import check_plot, plot_difference
-from broker.whatif.model.queue_changes import read_fields
-from broker.whatif.model.rule_switches import Switch, read_switches, with_switches
 
 Vo = Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the values are for [the installation's].")]
 Last = Annotated[str | None, typer.Option("--last", metavar="24h", help="Cycles of this time [24h].")]

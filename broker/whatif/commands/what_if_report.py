@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.cli.output import Column, print_table, say
 from broker.cli.rendering.cells import Percent, utc
-from broker.cli.rendering.tables import Column, print_table, say
-from broker.whatif.model.comparison import Difference, Totals
+from broker.whatif.model.comparison import Difference, Totals, mean_of, queue_documents, task_documents, total_document
 from broker.whatif.model.executor import Baseline
-from broker.whatif.model.json_output import mean_of, queue_documents, task_documents, total_document
 
 MOST_ROWS = 20
 

@@ -10,7 +10,7 @@ from broker.brokerages.profile import Profile
 from broker.domain.decisions import Outcome
 from broker.gdpconfig.proposals import Proposal
 from broker.gdpconfig.publish import Published
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import SourceState
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from broker import __version__
 from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch
 from broker.brokerages.job.assign_compiled import compiled_cycle
 from broker.brokerages.job.brokerage import StoredChunks
-from broker.brokerages.profile import Profile, rules_of
-from broker.brokerages.profile_options import ProfileError
-from broker.brokerages.registry import AnyBrokerage, brokerage
-from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.brokerages.profile import Profile, ProfileError, rules_of
+from broker.brokerages.registry import AnyBrokerage, brokerage, decode_batches, replay_decisions
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.work_codec import Body, WorkCorruptError, unpacked_for_many
 from broker.domain.arrays import Ints, Texts, texts
@@ -32,13 +30,13 @@ from broker.gdpconfig.proposals import proposed
 from broker.gdpconfig.publish import Published
 from broker.rules.registry import RuleError
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.build_cache import KeptBuilds
+from broker.snapshot.draft import KeptBuilds
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts, StoredOutcome
+from broker.whatif.model.changes import with_fields
 from broker.whatif.model.comparison import Difference, difference
 from broker.whatif.model.outcome_columns import Compared, Side
-from broker.whatif.model.queue_changes import with_fields
 from broker.whatif.model.variants import (
     AsStored,
     Deciding,

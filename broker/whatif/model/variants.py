@@ -15,9 +15,8 @@ import numpy as np
 from broker.brokerages.job.assign import CANDIDATES_FULL, JobMaker, draw_jobs
 from broker.brokerages.job.assign_compiled import CompiledCycle
 from broker.brokerages.job.brokerage import StoredChunks
-from broker.domain.arrays import AnyArray, Bools, Ints
-from broker.domain.feature_table import TIGHTENING_KEYS
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import AnyArray, Bools, Ints, RowsByKind
+from broker.domain.queues import TIGHTENING_KEYS
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding

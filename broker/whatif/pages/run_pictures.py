@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from broker.web.formats import in_path
-from broker.web.pictures.scale import cut, element, label, link, nice_limit, picture
+from broker.web.pictures.bars import cut, element, label, link, nice_limit, picture
 from broker.web.pictures.series import Line, curve
 
 WIDTH, HEIGHT, SIDE, TOP, NAME_PX = 720.0, 300.0, 250.0, 26.0, 15.0

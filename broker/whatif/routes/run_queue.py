@@ -15,12 +15,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from broker.api.plain import plain
+from broker.api.presenting import plain
 from broker.api.problems import problem_of
 from broker.api.state import ApiState
 from broker.redaction import redact
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.whatif.answers import long_runs
 from broker.whatif.statements import runs

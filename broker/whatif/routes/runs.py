@@ -15,8 +15,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, TRY
 from broker.api.asking import LARGEST_ID
 from broker.api.guarded_route import V1, allow, guarded_router
-from broker.api.pages import After, Limit, Page, key_of, page_of
-from broker.api.presenting import answer
+from broker.api.presenting import After, Limit, Page, answer, key_of, page_of
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who, editor
 from broker.whatif.answers import long_runs

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import sqlalchemy as sa
 
-from agents.brokerage.analysis_job import DONE_JOB_HOURS
+from agents.brokerage.job_tables import DONE_JOB_HOURS
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobsCycle
 from broker.brokerages.job.chunk_jobs import cut_limits
@@ -28,9 +28,8 @@ from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.gdpconfig import Tuning
 from broker.rules.production_job.cuts.cap import SHIPPED_CAP
-from broker.store.reads.analysis_requests import load_analysis_work
+from broker.store.reads.analysis_requests import load_analysis_work, with_requested_places
 from broker.store.reads.chunk_loading import assemble_chunks
-from broker.store.reads.requested_places import with_requested_places
 from broker.store.reads.task_alternatives import read as read_ways
 from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import TaskSelection

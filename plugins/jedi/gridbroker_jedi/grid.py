@@ -13,13 +13,11 @@ import sqlalchemy as sa
 
 from agents.brokerage.agent import tables_class
 from agents.brokerage.grid_reading import GridReader, GridReading, grid_reader
-from agents.service.configuration import config_file
-from agents.service.process import load_process
+from agents.service.configuration import config_file, load_process
 from agents.service.profile_file import load_profile
 from broker.alongside.statements.copy_records import copied_at
 from broker.brokerages.base import Rules
-from broker.brokerages.profile import rules_of
-from broker.brokerages.profile_options import ProfileError
+from broker.brokerages.profile import ProfileError, rules_of
 from broker.brokerages.registry import brokerage
 from broker.engine.job.placement import FLOW
 from broker.errors import BrokerError, Refused
@@ -29,8 +27,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue, own_tables, read_own_columns
 from broker.store.reads.needed_columns import work_faults
 from broker.store.schema.migrate import check
-from broker.store.snapshots.snapshot_loading import kept_snapshot
-from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents
+from broker.store.snapshots.stored_snapshots import SnapshotLostError, kept_snapshot, last_of_agents
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LOG = logging.getLogger("gridbroker_jedi")

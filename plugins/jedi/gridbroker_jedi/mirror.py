@@ -25,8 +25,7 @@ from broker.alongside.answers.mirroring import Mirror, PartReport
 from broker.alongside.model.panda_reader import Backend, PandaReader, PandaSchemas, ReadFailed
 from broker.alongside.statements.oracle_reader import OracleReader
 from broker.settings import Settings
-from broker.snapshot.source_list import OFFERED_SOURCES
-from broker.snapshot.source_points import offered, outside_source
+from broker.snapshot.source_list import OFFERED_SOURCES, offered, outside_source
 from broker.store.connection.database import Database
 from broker.store.connection.opening import open_database
 from gridbroker_jedi.settings import PluginSettings, read_settings

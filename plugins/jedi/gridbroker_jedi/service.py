@@ -25,7 +25,7 @@ from broker.alongside.answers.call_files import shipped_folder
 from broker.alongside.statements.plugin_calls import Call
 from broker.brokerages.base import Rules
 from broker.brokerages.production_task.assign import AssignedTask
-from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.decisions import DecisionRecord, Origin
 from broker.settings import Settings
 from broker.store.connection.database import Database
 from broker.store.connection.errors import (

@@ -8,7 +8,7 @@ from typing import Any
 from grids.generator import scenario
 from panda.installation import CLOCK
 
-from broker.domain.task_placements import NucleusAssignment, OutputPlace, TaskPlacement
+from broker.domain.placements import NucleusAssignment, OutputPlace, TaskPlacement
 from broker.store.connection.database import Database
 from broker.store.writes.task_rows import NucleusWriter
 

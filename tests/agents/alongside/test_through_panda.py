@@ -12,7 +12,7 @@ import pytest
 from agents.alongside.panda_api import PandaApi, PandaRefuses, PandaServer
 from agents.lifecycle.ending_options import EndingOptions
 from broker.errors import Refused
-from broker.fetching.terms import FetchTerms, Surroundings
+from broker.fetching.documents import FetchTerms, Surroundings
 from broker.lifecycle.model.panda_requests import KillRequest
 from broker.store.connection.database import Database
 from tests.agents.alongside.playing_panda import KILLS, WHO, PlayedPanda, played_panda, says_no, says_yes

@@ -17,7 +17,7 @@ from broker.domain.decisions import Candidate, Decision
 from broker.domain.placements import Written
 from broker.engine.job.cycle import JobCycle
 from broker.work.cut_jobs import no_jobs
-from broker.work.datasets import DatasetUse
+from broker.work.input_files import DatasetUse
 from broker.work.split_settings import SplitSettings
 from tests.brokerages.small_grid import NOW
 from tests.work.files_for_tests import plain_files

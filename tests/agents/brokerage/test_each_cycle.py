@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from broker.brokerages.profile import read_profile
 from broker.decisions.answers.sentences import waiting_sentence
-from broker.domain.retry import first_redecided, redecided
+from broker.domain.decisions import first_redecided, redecided
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from tests.brokerages import task_grid

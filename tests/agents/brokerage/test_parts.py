@@ -9,9 +9,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
-from agents.service.configuration import AgentSection, ConfigurationError
+from agents.service.configuration import AgentSection, ConfigurationError, ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from agents.service.runtime import enabled_agents
 from broker.domain.parts import WHOLE, Part, parts_of
 from broker.store.connection.database import Database

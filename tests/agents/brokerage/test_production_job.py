@@ -8,8 +8,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.codec.packed_reasons import Reasons
 from broker.codec.packed_remarks import Remarks
 from broker.domain.chosen_candidates import ChosenCandidates

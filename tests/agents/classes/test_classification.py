@@ -9,9 +9,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext
-from agents.service.configuration import ConfigurationError
+from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.schema import migrate

@@ -8,8 +8,8 @@ import pytest
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from tests.agents.classified_grid import (

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from agents.feeds.cric import CricAgent, CricOptions
 from agents.service.base import Agent, CycleContext, CycleReport, CycleRequest
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.feeds.statements.feed_runs import FeedRun, last_runs
 from broker.simulation.model.demo.grid_documents import GridSize, cric_documents
 from broker.store.connection.database import Database

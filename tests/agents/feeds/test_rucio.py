@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from agents.feeds.by_hand import ReplicaFileOptions, ReplicaImport
 from agents.feeds.importing import FeedAlarm
-from agents.feeds.replica_files import ReplicaFileOptions, ReplicaImport
 from agents.feeds.rucio_connection import gather
 from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
 from broker.errors import Refused
-from broker.feeds.model.rucio.asking import Known, Questions, ask
+from broker.feeds.model.rucio.client import Known, Questions, ask
 from broker.feeds.model.rucio.space import GB
 from broker.simulation.model.demo.grid_documents import GridSize, endpoint_name, rse_usage
 from broker.store.connection.database import Database

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from broker.formats.model.feature_summary import Report
 from broker.formats.statements import feature_rows
 from broker.store.connection.database import Database

@@ -12,12 +12,11 @@ import yaml
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
-from agents.service.configuration import ConfigurationError
+from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker import resources
-from broker.snapshot.source_limits import limits_of
-from broker.snapshot.source_states import assess
+from broker.snapshot.source import assess
+from broker.snapshot.source_list import limits_of
 from broker.snapshot.sources.gpus import GPUS
 from broker.snapshot.sources.worker_nodes import WORKER_NODES
 from broker.store.connection.database import Database

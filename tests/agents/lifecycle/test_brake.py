@@ -14,9 +14,8 @@ from agents.lifecycle.timeouts import TimeoutsAgent
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.brake import Brake, BrakedOptions
-from agents.service.configuration import ConfigurationError
+from agents.service.configuration import ConfigurationError, ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 from broker.store.service import agent_pauses, leases
 from broker.store.service.agent_pauses import AgentPaused

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from agents.service import fault_points, registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import run_cycle
-from agents.service.process import ProcessSettings
 from broker.lifecycle.statements.actions import ActionContext, act
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue

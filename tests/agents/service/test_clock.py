@@ -13,10 +13,9 @@ import sqlalchemy as sa
 from agents.service import registry
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport, CycleRequest
 from agents.service.clock import ClockFault, ClockReading, ClockWatch, beyond_s, host_now, read_clocks, steady_s
-from agents.service.configuration import AgentSection, ServiceSection
+from agents.service.configuration import AgentSection, ProcessSettings, ServiceSection
 from agents.service.cycle import run_cycle
 from agents.service.leadership import LeaseKeeper
-from agents.service.process import ProcessSettings
 from agents.service.runtime import ScheduledAgent, Service
 from broker.store.connection.database import Database
 from broker.store.service.leases import LeaseTerms

@@ -6,8 +6,7 @@ import pytest
 
 from agents.service import registry
 from agents.service.base import AgentOptions
-from agents.service.configuration import ConfigurationError, load
-from agents.service.process import JobsAreMadeByJedi, ProcessSettings, load_process
+from agents.service.configuration import ConfigurationError, JobsAreMadeByJedi, ProcessSettings, load, load_process
 from broker import resources
 from broker.store.service.leases import LeaseTerms
 

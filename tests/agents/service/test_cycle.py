@@ -20,8 +20,8 @@ from agents.service.base import (
     CycleRequest,
     CycleWritesNothingError,
 )
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, outcome_of, run_cycle
-from agents.service.process import ProcessSettings
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.errors import CommitOutcomeUnknown, DatabaseUnavailable

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 
 from agents.service.base import CycleContext, CycleReport, CycleRequest
 from agents.service.configuration import AgentsConfiguration, AgentSection
-from agents.service.cycle import open_run, run_cycle
-from agents.service.hung_rules import CycleThread
+from agents.service.cycle import CycleThread, open_run, run_cycle
 from broker.rules.contract import LoadCut
 from broker.service.commands import run
 from broker.store.connection.database import Database

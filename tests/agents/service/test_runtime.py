@@ -10,9 +10,8 @@ import sqlalchemy as sa
 
 from agents.service import runtime
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.service.configuration import AgentSection, ServiceSection
+from agents.service.configuration import AgentSection, ProcessSettings, ServiceSection
 from agents.service.leadership import LeaseKeeper
-from agents.service.process import ProcessSettings
 from agents.service.runtime import ScheduledAgent, Service, enabled_agents, retry_delay_s
 from broker.service.statements.agent_cycles import database_clock
 from broker.store.connection.database import Database

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from agents.service import json_log, traces
+from agents.service import cycle, json_log
 from agents.service.json_log import StructuredFormatter
 
 EVIL = "a\nforged line\x1b[31m \u202e"
@@ -50,13 +50,13 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(traces, "_tracer", lambda: provider.get_tracer("test"))
+    monkeypatch.setattr(cycle, "_tracer", lambda: provider.get_tracer("test"))
     yield exporter
     provider.shutdown()
 
 
 def test_a_span_a_cycle_and_one_a_stage(exported: InMemorySpanExporter) -> None:
-    traces.note_cycle("production_job", "done", {"load_s": 1.0, "decide_s": 2.0, "total_s": 4.0}, 10_000_000_000, 7)
+    cycle.note_cycle("production_job", "done", {"load_s": 1.0, "decide_s": 2.0, "total_s": 4.0}, 10_000_000_000, 7)
     spans = {span.name: span for span in exported.get_finished_spans()}
     whole = spans["cycle production_job"]
     assert (whole.start_time, whole.end_time) == (6_000_000_000, 10_000_000_000)
@@ -66,11 +66,11 @@ def test_a_span_a_cycle_and_one_a_stage(exported: InMemorySpanExporter) -> None:
 
 
 def test_nothing_is_traced_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in traces.ENDPOINTS:
+    for name in cycle.ENDPOINTS:
         monkeypatch.delenv(name, raising=False)
-    traces._tracer.cache_clear()
-    assert traces._tracer() is None
-    traces.note_cycle("x", "done", {"total_s": 1.0}, 1)
+    cycle._tracer.cache_clear()
+    assert cycle._tracer() is None
+    cycle.note_cycle("x", "done", {"total_s": 1.0}, 1)
 
 
 def test_json_is_the_shape_of_every_service(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from agents.service import fault_points, registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.decision_records import Origin, StoredDecision
-from broker.domain.queue_counts import CANDIDATE, QueueCounts
+from broker.domain.decisions import Origin, StoredDecision
+from broker.domain.rejection_counts import CANDIDATE, QueueCounts
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_days, decision_writing
 from broker.store.decisions.decision_packing import DecisionPacker
 from broker.store.decisions.decision_rows import latest
-from broker.store.summaries import rollup
-from broker.store.summaries.queue_counts import queue_totals
-from broker.store.summaries.reason_counts import reason_counts, waiting_counts
+from broker.store.summaries import count_writing
+from broker.store.summaries.reason_counts import queue_totals, reason_counts, waiting_counts
 from tests.agents.upkeep.test_cleanup import NOW, RUN, left, run_once
 from tests.store.decisions.packed_records import waiting
 
@@ -189,7 +188,7 @@ def test_buckets_become_hours_after_two_days_and_go_after_ninety(database: Datab
                 connection.execute(sa.text(f"INSERT INTO broker.{table} VALUES (300, :at, 'p', {row})"), values)
     for _ in range(2):
         with database.begin() as connection:
-            rollup.roll_up(connection, NOW)
+            count_writing.roll_up(connection, NOW)
             found = reason_counts(connection, hour, NOW)
             assert [(one.bucket_s, one.bucket_at, one.decisions) for one in found] == [
                 (3600, hour, 10),
@@ -202,5 +201,5 @@ def test_buckets_become_hours_after_two_days_and_go_after_ninety(database: Datab
             ((total,),) = queue_totals(connection, hour, NOW).values()
             assert (total.decisions, total.chunks, total.jobs) == (8, 4, 40)
     with database.begin() as connection:
-        rollup.roll_up(connection, NOW + 88 * DAY)
+        count_writing.roll_up(connection, NOW + 88 * DAY)
         assert [one.bucket_at for one in reason_counts(connection, hour, NOW)] == [NOW - timedelta(hours=47)]

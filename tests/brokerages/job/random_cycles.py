@@ -15,8 +15,7 @@ from broker.rules.production_job.weights.running_queued import RunningQueued
 from broker.snapshot.snapshot import Snapshot
 from broker.work.assemble import CycleWork
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import FileTable, joined
+from broker.work.input_files import DatasetUse, FileTable, joined
 from broker.work.split_settings import SplitSettings
 from tests.engine.small_work import Dataset, replica, work_of
 from tests.engine.toy_rules import Factor, Toy

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.decisions.answers.explain import answers_about
-from broker.domain.alternatives import WayToRun
+from broker.domain.work import WayToRun
 from broker.formats.model.feature_summary import QueueSummary
 from broker.formats.statements import feature_rows
 from broker.store.connection.database import Database

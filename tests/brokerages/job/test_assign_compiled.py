@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from broker.brokerages.job import assign_compiled
 from broker.brokerages.job.assign import assign_chunks
 from broker.brokerages.job.assigned import AssignedChunk
-from broker.domain.decision_records import DecisionRecord
+from broker.domain.decisions import DecisionRecord
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.compiled import loading
 from broker.engine.compiled.steps import moving_steps

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.brokerages.job.estimated_jobs import estimated_jobs, jobs_of_weight
+from broker.brokerages.job.chunk_jobs import estimated_jobs, jobs_of_weight
 from broker.domain.arrays import Floats
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue

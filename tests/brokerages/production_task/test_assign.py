@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agents.brokerage.grid_reading import GridReader
 from broker import resources
-from broker.brokerages.production_job import rules as production_job
-from broker.brokerages.production_task import rules as production_task
+from broker.brokerages.production_job import brokerage as production_job
+from broker.brokerages.production_task import brokerage as production_task
 from broker.brokerages.production_task.assign import assign_tasks
 from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.placing import drawn

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.brokerages.production_task import nucleus_rows as module
-from broker.brokerages.production_task.nucleus_rows import NucleusOutputs
+from broker.brokerages.production_task import assign as module
+from broker.brokerages.production_task.assign import NucleusOutputs
 from broker.rules.production_task.storage_tokens import endpoint_for
 from tests.engine.task.task_works import nuclei
 

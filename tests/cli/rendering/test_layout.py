@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.cli.rendering.tables import Body, lay_out, records, wrapped
-from broker.cli.rendering.visible_text import columns_of
+from broker.cli.output import Body, lay_out, records, wrapped
+from broker.cli.rendering.cells import columns_of
 
 QUEUES = Body("queue", ("CERN-PROD/SCORE_HIMEM", "BNL/MCORE"))
 RULE = Body("rule", ("lowmemory", "data_availability"), give_up=2)

@@ -16,10 +16,9 @@ import typer
 
 from broker.cli import commands as commands_module
 from broker.cli.application import build_app
+from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering import options
 from broker.cli.rendering.cells import Percent, Since
-from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.tables import Column, print_table, say
 from tests.cli.commands import Command, runner
 
 AT = datetime(2026, 11, 22, 5, 20, 58, tzinfo=UTC)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from broker.domain.analysis import AnalysisFacts
-from broker.engine.analysis.stabilizer_figures import ActiveUsers
+from broker.engine.analysis.job_counts import ActiveUsers
 from broker.engine.analysis.steps import UserFigures
 from broker.snapshot.sources.active_user_jobs import ACTIVE_USER_JOBS, UserCounts
 from broker.snapshot.sources.recent_starts import RECENT_STARTS

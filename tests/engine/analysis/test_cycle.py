@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.brokerages.analysis_job.rules import chain
-from broker.domain.analysis import AnalysisFacts, AnalysisGrid, OwnerJobs
-from broker.domain.stabilizer import FIGURES
+from broker.brokerages.analysis_job.brokerage import chain
+from broker.domain.analysis import FIGURES, AnalysisFacts, AnalysisGrid, OwnerJobs
 from broker.domain.work import Work
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.facts import PASS_FACTS

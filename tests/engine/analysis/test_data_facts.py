@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import RowsByKind
 from broker.engine.analysis.data_facts import AnalysisData, gather_analysis_data
-from broker.engine.analysis.queue_relations import scope_in_use, vp_queues
+from broker.engine.analysis.queue_attributes import scope_in_use, vp_queues
 from broker.engine.job.data_facts import InputLimits
 from tests.engine.analysis.analysis_requests import READS, reading_grid, requests
 from tests.engine.small_work import Dataset, Replica, replica, work_of

@@ -10,7 +10,7 @@ import pytest
 from broker.domain.arrays import Bools
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.passes import passing, second_pass, too_few
-from broker.engine.shared.evaluate import Evaluation
+from broker.engine.shared.filter_cache import Evaluation
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from tests.engine.toy_rules import Toy
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.analysis import AnalysisFacts, AnalysisGrid
 from broker.domain.counted_load import CountedLoad
-from broker.engine.analysis.user_load import NEW_USERS, OF_TYPE, OF_USER, UserLoad, with_placed
+from broker.engine.analysis.load_tracking import NEW_USERS, OF_TYPE, OF_USER, UserLoad, with_placed
 from tests.engine.analysis.analysis_requests import reading_grid
 from tests.engine.small_work import chunk_table
 from tests.rules.builders import facts_of

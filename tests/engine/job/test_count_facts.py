@@ -11,6 +11,7 @@ import pytest
 from broker.domain.arrays import texts
 from broker.domain.grid import COUNTED_STATUSES
 from broker.engine.job.count_facts import (
+    JobCountReading,
     accounting_keys_of,
     counts_by_status,
     preferred_cpus,
@@ -18,7 +19,6 @@ from broker.engine.job.count_facts import (
     slots_of,
     transferring,
 )
-from broker.engine.job.job_count_reading import JobCountReading
 from broker.engine.job.running import Running, RunningInputs
 from broker.snapshot.snapshot import Snapshot
 from tests.engine.small_work import chunk_table

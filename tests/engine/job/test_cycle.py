@@ -11,7 +11,7 @@ import pytest
 from broker.engine.job import cycle as job_cycle
 from broker.engine.job.decision import decision_of
 from broker.engine.shared.chain import QueueChain, RuleChainError
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import SourceState
 from tests.engine.small_work import Dataset, replica
 from tests.engine.toy_cycle import cycle, names, only, work
 from tests.engine.toy_rules import AtMost, Factor, FewerQueued, Toy, mask

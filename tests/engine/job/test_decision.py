@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from broker.domain.decisions import FunnelStep
 from broker.engine.job.decision import decision_of
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import SourceState
 from tests.engine.toy_cycle import cycle, only, work
 from tests.engine.toy_rules import AtMost, Factor, FewerQueued, Toy, mask
 

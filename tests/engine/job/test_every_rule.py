@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.engine.job.every_rule import every_rule
-from broker.snapshot.source_states import SourceState
+from broker.engine.job.decision import every_rule
+from broker.snapshot.raw import SourceState
 from tests.engine.toy_cycle import cycle, only
 from tests.engine.toy_rules import KeepAmong, Toy, mask
 

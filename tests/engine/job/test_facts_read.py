@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from broker.brokerages.production_job.rules import chain
+from broker.brokerages.production_job.brokerage import chain
+from broker.domain.arrays import RowsByKind
 from broker.domain.facts import JobFacts
-from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.shared.evaluate import rows_of
 from broker.rules.production_job.filters.full_chain import FullChain
 from broker.rules.production_job.filters.status import Status

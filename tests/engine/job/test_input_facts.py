@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import RowsByKind
 from tests.engine.small_work import Dataset, replica
 from tests.engine.toy_cycle import cycle, work
 

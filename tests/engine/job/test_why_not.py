@@ -9,7 +9,7 @@ import pytest
 from broker.domain.decisions import Observation
 from broker.engine.job.why_not import why_not
 from broker.engine.shared.answer import Answer
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import SourceState
 from tests.engine.toy_cycle import cycle, only, work
 from tests.engine.toy_rules import AtMost, Factor, Toy, mask
 from tests.snapshot.raw_grid import queue, small_grid

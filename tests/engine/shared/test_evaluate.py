@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import RowsByKind
 from broker.engine.shared import pair_state
-from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, RuleViews, evaluate, reason_codes
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, RuleViews, evaluate, reason_codes
+from broker.engine.shared.filter_cache import Evaluation
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import JobPairs, TuningView

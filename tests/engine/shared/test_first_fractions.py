@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.engine.shared.first_fractions import ONE_WORD, first_fractions
+from broker.engine.shared.distribute import ONE_WORD, first_fractions
 
 
 @settings(max_examples=50, deadline=None)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.domain.rows_by_kind import RowsByKind
-from broker.engine.shared.evaluate import UNDECLARED, Evaluation, RuleViews, evaluate
+from broker.domain.arrays import RowsByKind
+from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
+from broker.engine.shared.filter_cache import Evaluation
 from broker.engine.shared.pass_cache import Passes, of_chunks
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import JobPairs

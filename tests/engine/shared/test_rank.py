@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.domain.arrays import Floats
 from broker.domain.decisions import Observation
-from broker.engine.shared.evaluate import RuleFault
+from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.rank import BEST, Ranking, cut_codes, rank, rank_block
 from broker.rules.contract import Load, LoadCut, LoadWeight
 from tests.engine.toy_rules import AtMost, FewerQueued

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import texts
-from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.grid import OutputEndpoints
 from broker.domain.task_work import AssigningTable, OutputTable, PartReplicaTable, PartTable, RemainingTable, TaskWork
 from broker.engine.shared.chain import NucleusChain
 from broker.engine.task.cycle import TaskCycle
 from broker.gdpconfig.tuning import Tuning
+from broker.snapshot.raw import SourceState
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.source_states import SourceState
 from tests.engine.small_work import work_of
 from tests.rules.nucleus.nucleus_builders import make_assigning
 from tests.snapshot.raw_grid import at_site, build, endpoint, queue, uses

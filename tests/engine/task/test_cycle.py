@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.brokerages.production_job import rules as production_job
-from broker.brokerages.production_task import rules as production_task
+from broker.brokerages.production_job import brokerage as production_job
+from broker.brokerages.production_task import brokerage as production_task
 from broker.brokerages.production_task.assign import AssignedTask, assign_tasks
-from broker.brokerages.production_task.rules import asked_filters
+from broker.brokerages.production_task.brokerage import asked_filters
 from broker.codec.task_work_codec import task_of
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import FunnelStep, Observation

@@ -11,9 +11,9 @@ from broker.brokerages.production_task.assign import assign_tasks
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Decision, Observation
 from broker.engine.task.cycle import TaskCycle
-from broker.engine.task.why_not import why_not_nucleus
+from broker.engine.task.decision import why_not_nucleus
 from broker.rules.contract import Filter, NucleusLoadWeight, TaskPairs, Weight
-from broker.snapshot.source_states import SourceState
+from broker.snapshot.raw import SourceState
 from tests.engine.task.task_works import Part, cycle, nuclei, task_work
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import texts
-from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.grid import OutputEndpoints
 from broker.domain.task_work import AssigningTable, OutputTable
 from broker.engine.task.steps import TaskVeto
 from tests.rules.nucleus.nucleus_builders import make_assigning

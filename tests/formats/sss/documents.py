@@ -7,9 +7,8 @@ from pathlib import Path
 
 from broker.formats.model.sss.inheritance import WholeJob, whole_jobs
 from broker.formats.model.sss.model import Document
-from broker.formats.model.sss.problems import BadDocumentError
 from broker.formats.model.sss.reading import read_document
-from broker.formats.model.sss.xml_reading import Element
+from broker.formats.model.sss.xml_reading import BadDocumentError, Element
 
 FOLDER = Path(__file__).parents[2] / "contract" / "sss"
 

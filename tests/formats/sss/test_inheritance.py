@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from broker.formats.model.sss.checks import remarks_on
 from broker.formats.model.sss.description import describe
-from broker.formats.model.sss.inheritance import whole_jobs
+from broker.formats.model.sss.inheritance import remarks_on, whole_jobs
 from broker.formats.model.sss.reading import read_document
 from tests.formats.sss.documents import document, job_with
 

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from broker.formats.model.sss.description import Listed, listed
 from broker.formats.model.sss.inheritance import whole_jobs
-from broker.formats.model.sss.listing import Listed, listed
-from broker.formats.model.sss.model import Property
+from broker.formats.model.sss.model import KINDS, Property
 from broker.formats.model.sss.reading import read_document
-from broker.formats.model.sss.vocabulary import KINDS
 from tests.formats.sss.documents import document
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.model.sss.problems import BadDocumentError
+from broker.formats.model.sss.model import KINDS
 from broker.formats.model.sss.reading import read_document
-from broker.formats.model.sss.vocabulary import KINDS
+from broker.formats.model.sss.xml_reading import BadDocumentError
 from tests.formats.sss.documents import document, problems_of
 
 MANY_FAULTS = """<Job>

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.formats.model.sss.renewal import Renewal, renewed
+from broker.formats.model.sss.exported import Renewal, renewed
 from broker.formats.model.sss.xml_reading import Element, read_xml
 from tests.formats.sss.documents import content
 

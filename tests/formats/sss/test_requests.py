@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.domain.alternatives import AcceptedCores, WayToRun
+from broker.domain.work import AcceptedCores, WayToRun
 from broker.formats.model.sss.requests import CannotAskError, Request, request_of
 from tests.formats.sss.documents import job_with
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from broker.domain.alternatives import WayToRun
+from broker.domain.work import WayToRun
 from broker.formats.model.sss.reading import read_document
 from broker.formats.model.sss.submission import CannotSubmitError, SubmissionRules, TaskPlan, plan
 from tests.formats.sss.documents import data

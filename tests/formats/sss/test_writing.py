@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.model.sss.from_panda import job_document, task_document
+from broker.formats.model.sss.from_panda import KeptRow, elements_of, job_document, kept_rows, task_document
 from broker.formats.model.sss.inheritance import whole_jobs
 from broker.formats.model.sss.job_columns import map_job
-from broker.formats.model.sss.kept import KeptRow, elements_of, kept_rows
 from broker.formats.model.sss.model import Document, JobLevel, Property
 from broker.formats.model.sss.paths import BadPathError, get
 from broker.formats.model.sss.reading import read_document

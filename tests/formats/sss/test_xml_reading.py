@@ -5,8 +5,7 @@ import tracemalloc
 
 import pytest
 
-from broker.formats.model.sss.problems import BadDocumentError
-from broker.formats.model.sss.xml_reading import MAX_BYTES, Element, read_xml
+from broker.formats.model.sss.xml_reading import MAX_BYTES, BadDocumentError, Element, read_xml
 
 LAUGHS = """<?xml version="1.0"?>
 <!DOCTYPE Job [

@@ -11,7 +11,7 @@ from broker.formats.model.sss.inheritance import whole_jobs
 from broker.formats.model.sss.job_columns import map_job
 from broker.formats.model.sss.model import Document
 from broker.formats.model.sss.task_columns import map_task
-from broker.formats.statements.sss_import import Imported, import_document
+from broker.formats.statements.sss_exchange import Imported, import_document
 from broker.store.connection.database import Database
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

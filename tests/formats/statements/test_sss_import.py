@@ -11,8 +11,7 @@ from broker.formats.model.sss.model import JobLevel
 from broker.formats.model.sss.reading import document_of, read_document
 from broker.formats.model.sss.submission import SubmissionRules, plan
 from broker.formats.statements import sss_rows
-from broker.formats.statements.sss_export import NotThere, export_job, export_task
-from broker.formats.statements.sss_import import AlreadyThere, NotOurTables
+from broker.formats.statements.sss_exchange import AlreadyThere, NotOurTables, NotThere, export_job, export_task
 from broker.store.connection.database import Database
 from broker.store.reads import task_alternatives
 from broker.store.schema import migrate

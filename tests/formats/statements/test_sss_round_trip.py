@@ -11,7 +11,7 @@ from broker.formats.model.sss.exported import Naming
 from broker.formats.model.sss.reading import document_of, read_document
 from broker.formats.model.sss.writing import write_element
 from broker.formats.model.sss.xml_reading import Element, read_xml
-from broker.formats.statements.sss_export import export_job, export_task
+from broker.formats.statements.sss_exchange import export_job, export_task
 from broker.store.connection.database import Database
 from tests.formats.sss.documents import content, data
 from tests.formats.statements.imported import bring, rows

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.decisions import Candidate, Decision
+from broker.domain.decisions import Candidate, Decision, DecisionRecord, Origin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
 from broker.tuning.statements.gdpconfig_rows import TuningStore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.lifecycle.model.codes import LOST_HEARTBEAT, NOT_RECOVERED, TRANSFER_TIMEOUT
+from broker.lifecycle.model.jobs import LOST_HEARTBEAT, NOT_RECOVERED, TRANSFER_TIMEOUT
 from broker.lifecycle.statements.actions import ActionContext, ActOutcome, JobAction, act
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.domain.arrays import Floats
 from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
 from broker.store.connection.database import Database

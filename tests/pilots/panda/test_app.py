@@ -5,8 +5,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from broker.access import roles
-from broker.access.roles import Grant, Role
+from broker.access import policies
+from broker.access.policies import Grant, Role
 from broker.pilots.routes.panda.access import Identity, TooManyRequests, of_token
 from broker.pilots.routes.panda.app import beside, is_for_pilots, pilot_app
 from broker.store.connection.database import Database
@@ -84,7 +84,7 @@ def test_without_the_role_the_newer_methods_refuse(guarded: Client) -> None:
     ],
 )
 def test_a_token_is_a_pilot_a_user_or_nobody(grants: dict[Role, Grant], expected: Identity | None) -> None:
-    assert of_token(roles.Identity("sub", "iss", grants, username="ann")) == expected
+    assert of_token(policies.Identity("sub", "iss", grants, username="ann")) == expected
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ from pathlib import Path
 import httpx
 from starlette.requests import HTTPConnection
 
-from broker.access import roles
-from broker.access.roles import Grant, Role
-from broker.api.listening import Listening
+from broker.access import policies
+from broker.access.policies import Grant, Role
 from broker.api.process import identify_pilot, serving
-from broker.api.rates import RateLimiter
-from broker.api.state import ApiState
+from broker.api.server import Listening
+from broker.api.state import ApiState, RateLimiter
 from broker.pilots.routes.panda.access import TooManyRequests
 from broker.store.connection.database import Database
 from tests.api.serving import shipped
@@ -43,9 +42,9 @@ def test_pilots_and_others_on_one_port(shared: Database, tmp_path: Path) -> None
 def test_pilots_and_their_addresses_have_the_rate_of_pilots(shared: Database, tmp_path: Path) -> None:
     rates = shipped().rate.model_dump() | {"anonymous": {"per_s": 0.001, "burst": 1}}
     configuration = shipped(rate=rates | {"pilot": {"per_s": 0.001, "burst": 2}})
-    home, pilot = tmp_path / "home", roles.Identity("p", "local", {Role.PILOT: Grant(Role.PILOT)})
+    home, pilot = tmp_path / "home", policies.Identity("p", "local", {Role.PILOT: Grant(Role.PILOT)})
 
-    async def known(connection: HTTPConnection) -> roles.Identity | None:
+    async def known(connection: HTTPConnection) -> policies.Identity | None:
         return pilot if "authorization" in connection.headers else None
 
     limiter = RateLimiter(configuration.rate, lambda: 0.0)

@@ -223,7 +223,7 @@ import numpy as np, psycopg
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 
 url, folder = sys.argv[1:]
 waits, begins = os.pipe()

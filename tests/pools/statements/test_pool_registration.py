@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from broker.domain.placement_constraints import PlacementConstraints
+from broker.domain.work import PlacementConstraints
 from broker.pools.statements.pool_reads import (
     all_pools,
     for_arguments,

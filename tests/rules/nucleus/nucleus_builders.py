@@ -11,8 +11,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.grid import NucleusTable
-from broker.domain.task_facts import TaskFacts
-from broker.domain.task_work import AssigningTable
+from broker.domain.task_work import AssigningTable, TaskFacts
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import Filter, GroupFilter, Rule, TaskPairs, Weight
 

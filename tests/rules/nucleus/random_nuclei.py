@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.grid import NucleusTable
-from broker.domain.task_facts import TaskFacts
-from broker.domain.task_work import AssigningTable
+from broker.domain.task_work import AssigningTable, TaskFacts
 from tests.rules.nucleus.nucleus_builders import (
     DAY_S,
     GB,

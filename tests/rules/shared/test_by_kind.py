@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, spread
 from broker.domain.queues import QueueTable
-from broker.domain.rows_by_kind import spread
 from broker.rules.shared.by_kind import kept_by_kind
 from tests.rules.builders import make_queues
 

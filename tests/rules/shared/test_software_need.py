@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from broker.domain.software import QueueOffer, QueueSoftware
+from broker.domain.queues import QueueOffer, QueueSoftware
 from broker.gdpconfig.tuning import Tuning
 from broker.matching.need import production_need
 from broker.rules.contract import JobPairs

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.store.connection.names import BadName, Names, quoted
+from broker.store.connection.tables import BadName, Names, quoted
 
 
 @pytest.mark.parametrize(

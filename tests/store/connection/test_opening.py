@@ -9,10 +9,9 @@ from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import SchemaMissing, SchemaOutdated
-from broker.store.connection.names import Names
 from broker.store.connection.opening import connect, open_database
+from broker.store.connection.tables import OWN, Names, read_migrations
 from broker.store.schema import migrate
-from broker.store.schema.schema_files import OWN, read_migrations
 
 
 def test_the_embedded_database_is_installed_when_it_is_opened_and_stopped_when_closed(broker_home: Path) -> None:

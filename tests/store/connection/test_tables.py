@@ -3,9 +3,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
-from broker.store.connection.tables import MissingParts, TableCatalogue, columns_present
-from broker.store.schema.schema_files import TableShape
+from broker.store.connection.tables import MissingParts, Names, TableCatalogue, TableShape, columns_present
 
 
 def test_present_columns_are_read_and_missing_ones_are_typed_nulls(empty_database: Database) -> None:

@@ -9,10 +9,8 @@ import numpy as np
 
 from broker.codec.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.codec.packed_remarks import Notes, Remarks
-from broker.domain.chosen_candidates import no_candidates
-from broker.domain.decision_records import DecisionRecord
-from broker.domain.decisions import Decision
-from broker.domain.legend import Legend
+from broker.domain.chosen_candidates import Legend, no_candidates
+from broker.domain.decisions import Decision, DecisionRecord
 
 START = datetime(2026, 8, 1, 12, tzinfo=UTC)
 LEGEND = Legend(("A/1", "A/2", "B"), ("A", "A", "B"), ("offline", "full"), (0, 1), (0, 1), stats=("nQ",), remark="seen")

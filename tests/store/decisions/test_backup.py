@@ -9,7 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from broker.domain.decision_records import Origin
+from broker.domain.decisions import Origin
 from broker.store.connection.database import Database
 from broker.store.connection.embedded_binaries import program
 from broker.store.decisions import decision_days, decision_writing

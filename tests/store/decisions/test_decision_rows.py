@@ -5,8 +5,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
-from broker.domain.decisions import Candidate, Decision, FunnelStep
+from broker.domain.decisions import Candidate, Decision, DecisionRecord, FunnelStep, Origin, StoredDecision
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows as decisions
 from broker.store.decisions import decision_writing

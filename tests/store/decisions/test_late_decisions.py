@@ -7,15 +7,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.decisions import DecisionRecord, Origin
 from broker.history.statements.history_reads import read_record
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 from broker.store.decisions.decision_rows import latest
 from broker.store.decisions.stored_cycles import stored_cycles
 from broker.store.summaries.chunk_states import ChunkState, outcome_changes, read_states, waiting_by_reason
-from broker.store.summaries.queue_counts import queue_totals
-from broker.store.summaries.reason_counts import reason_counts
+from broker.store.summaries.reason_counts import queue_totals, reason_counts
 from broker.store.summaries.states_until import states_until
 from tests.store.decisions.packed_records import START, brokered, waiting
 

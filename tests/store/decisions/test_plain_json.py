@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.store.decisions.plain_json import clean_counts, clean_json
+from broker.store.decisions.legends import clean_counts, clean_json
 
 NAMES = st.text(max_size=4) | st.sampled_from(["A/SCORE", 'q"\\', "\0", "\ud800", "ü", "\x7f"])
 

@@ -9,16 +9,15 @@ from datetime import datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.queue_counts import QueueCount
+from broker.domain.decisions import DecisionRecord, Origin
+from broker.domain.rejection_counts import QueueCount
 from broker.history.statements.history_reads import read_record
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 from broker.store.decisions.decision_rows import latest
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
 from broker.store.summaries.chunk_states import ChunkState, outcome_changes, read_states
-from broker.store.summaries.queue_counts import queue_buckets, queue_totals
-from broker.store.summaries.reason_counts import reason_counts, waited_at
+from broker.store.summaries.reason_counts import queue_buckets, queue_totals, reason_counts, waited_at
 from tests.store.decisions.packed_records import START, brokered, waiting
 
 

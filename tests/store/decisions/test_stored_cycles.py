@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.decisions import Decision
+from broker.domain.decisions import Decision, DecisionRecord, Origin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
 from broker.store.decisions.stored_cycles import (

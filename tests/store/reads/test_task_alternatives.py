@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from broker.domain.alternatives import WayToRun
+from broker.domain.work import WayToRun
 from broker.store.connection.database import Database
 from broker.store.reads import task_alternatives
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from broker.errors import Refused
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.scenarios.load_dump import TablesNotEmpty, dump, load, read_clock
 from broker.store.scenarios.scenario_file import BadScenario, Scenario, read_scenario, write_scenario
 from broker.store.schema import migrate

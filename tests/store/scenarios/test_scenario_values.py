@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.store.scenarios.scenario_values import BadValue, from_column, parse_time, to_column
+from broker.store.scenarios.scenario_file import BadValue, from_column, parse_time, to_column
 
 
 @pytest.mark.parametrize(

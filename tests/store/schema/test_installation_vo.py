@@ -11,9 +11,9 @@ import pytest
 
 from broker.gdpconfig.catalogue import ValueRefusedError, shipped_catalogue
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
 from broker.store.connection.opening import open_database
-from broker.store.schema import installation_vo
+from broker.store.connection.tables import Names
+from broker.store.schema import migrate
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.cli.commands import runner
 
@@ -24,8 +24,8 @@ KEY = "DISK_THRESHOLD"
 @pytest.fixture
 def mine(database: Database, tmp_path: Path) -> Database:
     with database.begin() as connection:
-        installation_vo.write(connection, "other", "somebody", NOW)
-        installation_vo.write(connection, "myexp", "operator", NOW)
+        migrate.write(connection, "other", "somebody", NOW)
+        migrate.write(connection, "myexp", "operator", NOW)
     with open_database(database.url, tmp_path) as opened:
         database.names = opened.names
     return database

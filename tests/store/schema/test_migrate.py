@@ -8,9 +8,8 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 from broker.store.connection.errors import ForeignSchema, MigrationChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
-from broker.store.connection.names import Names
+from broker.store.connection.tables import OWN, PANDA, Migration, Names, read_migrations
 from broker.store.schema import migrate
-from broker.store.schema.schema_files import OWN, PANDA, Migration, read_migrations
 
 MakeDatabase = Callable[..., Database]
 

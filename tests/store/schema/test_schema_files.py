@@ -6,15 +6,16 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
-from broker.store.connection.tables import read_columns, read_own_columns
-from broker.store.schema.schema_files import (
+from broker.store.connection.tables import (
     OWN,
     PANDA,
     BadSchemaFile,
     Migration,
+    Names,
     declared_tables,
+    read_columns,
     read_migrations,
+    read_own_columns,
 )
 
 PRIMARY_KEYS = """

@@ -8,11 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.tables import read_columns
+from broker.store.connection.tables import PANDA, declared_tables, read_columns, read_migrations
 from broker.store.scenarios.load_dump import dump, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema.migrate import upgrade
-from broker.store.schema.schema_files import PANDA, declared_tables, read_migrations
 from tests.store.small_work import NOW
 
 #: Source: panda-database, pg_PANDA_TABLE. What an earlier version had otherwise.

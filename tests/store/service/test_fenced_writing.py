@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from broker.store.connection.read_only import ReadOnlyDatabase
 from broker.store.service import leases
-from broker.store.service.fenced_writing import writing
-from broker.store.service.leases import Lease, LeaseTerms, StaleLeaseError
+from broker.store.service.leases import Lease, LeaseTerms, StaleLeaseError, writing
 
 WRITE = sa.text("CREATE TABLE broker.written (at integer)")
 IDLE = "idle_in_transaction_session_timeout"

@@ -14,8 +14,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
-from broker.store.snapshots.reading_cache import KeptPart, KeptReadings
-from broker.store.snapshots.source_reads import SourceReader, read_sources
+from broker.store.snapshots.source_reads import KeptPart, KeptReadings, SourceReader, read_sources
 from tests.conftest import TestServer
 from tests.store.snapshots.test_source_reads import NOW, digests, grid, job
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.snapshot.job_rows import IS_DEFINED, job_rows, start_rows
+from broker.snapshot.counted_rows import IS_DEFINED, job_rows, start_rows
 from broker.snapshot.raw import RawSource, Rows
 from broker.store.snapshots.snapshot_scenario import scenario_of
 from tests.brokerages.small_grid import NOW

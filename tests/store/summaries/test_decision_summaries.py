@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.codec.decision_counts import counts_of
-from broker.domain.decision_records import DecisionRecord
-from broker.domain.decisions import Candidate, Decision
-from broker.domain.queue_counts import CANDIDATE, CountsCorruptError, QueueCount, QueueCounts
+from broker.domain.decisions import Candidate, Decision, DecisionRecord
+from broker.domain.rejection_counts import CANDIDATE, CountsCorruptError, QueueCount, QueueCounts
 from broker.store.connection.database import Database
-from broker.store.summaries import chunk_states, count_writing, queue_counts, reason_counts
-from broker.store.summaries.buckets import bucket_of
+from broker.store.summaries import chunk_states, count_writing, reason_counts
+from broker.store.summaries.reason_counts import bucket_of
 from tests.fault.processes import wait_until
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
@@ -197,9 +196,9 @@ def test_the_sums_of_a_queue(database: Database) -> None:
             }
             connection.execute(sa.text("INSERT INTO broker.queue_counts VALUES (300, :at, 'p', :counts)"), values)
     with database.read_snapshot() as connection:
-        found = queue_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="A")
+        found = reason_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="A")
         assert found == {"p": [QueueCount("A", CANDIDATE, 8, 4, 80), QueueCount("A", "x", 1, 0, 0)]}
-        assert queue_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="Z") == {"p": []}
+        assert reason_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="Z") == {"p": []}
 
 
 def record(task: int, outcome: str, reason: str, *queues: str) -> DecisionRecord:

@@ -9,8 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.names import Names
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.schema.migrate import upgrade
 from broker.store.summaries.worker_node_summaries import (
     CPU_SUMMARY,

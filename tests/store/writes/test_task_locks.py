@@ -7,8 +7,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.placements import Placement
-from broker.domain.task_placements import NucleusAssignment, TaskPlacement
+from broker.domain.placements import NucleusAssignment, Placement, TaskPlacement
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.writes.job_rows import AssignmentWriter

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.task_placements import NucleusAssignment, OutputPlace, TaskPlacement, WaitingTask
+from broker.domain.placements import NucleusAssignment, OutputPlace, TaskPlacement, WaitingTask
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.service import leases

@@ -13,7 +13,7 @@ from broker.gdpconfig.catalogue import UnknownKeyError, ValueRefusedError
 from broker.gdpconfig.publish import NotSetError, Published, UnknownVersionError, VersionConflictError
 from broker.store.connection.database import Database
 from broker.store.connection.errors import SchemaMissing
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 WHO: dict[str, Any] = {"editor": "alice", "reason": "for the test"}

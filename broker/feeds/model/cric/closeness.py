@@ -11,7 +11,7 @@ from typing import Any
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named, whole_number
 from broker.fetching.documents import Document
-from broker.snapshot.readings import BadValueError
+from broker.snapshot.raw import BadValueError
 
 CLOSENESS_KEY = "AGIS_closeness"
 UNKNOWN_SITE = "UNKNOWN"

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from broker.domain.work import DroppedRow
-from broker.feeds.model.cric.queues import checked_record
-from broker.feeds.model.cric.sites import ACTIVE, LONGEST_NAME, bad_sites, usable_sites
+from broker.feeds.model.cric.queues import ACTIVE, LONGEST_NAME, bad_sites, checked_record, usable_sites
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named
 from broker.fetching.documents import Document, DocumentRefused
-from broker.snapshot.readings import BadValueError, text
+from broker.snapshot.raw import BadValueError, text
 
 LONGEST_TYPE = 20
 STATES = frozenset({"ON", "OFF", "TEST", "AUTO"})

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.domain.work import DroppedRow
-from broker.feeds.model.cric.queues import usable_queues
-from broker.feeds.model.cric.sites import LONGEST_NAME
+from broker.feeds.model.cric.queues import LONGEST_NAME, usable_queues
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named
 from broker.fetching.documents import Document
-from broker.snapshot.readings import BadValueError
+from broker.snapshot.raw import BadValueError
 
 READ, WRITE = "read_lan", "write_lan"
 DEFAULT_SCOPE = "default"

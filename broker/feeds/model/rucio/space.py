@@ -13,7 +13,7 @@ from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.queues import checked_record
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, moment, whole_number
 from broker.fetching.documents import Document
-from broker.snapshot.readings import BadValueError
+from broker.snapshot.raw import BadValueError
 
 GB = 2**30
 COLUMNS = (

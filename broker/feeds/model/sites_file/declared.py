@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from broker.feeds.model.cric.queues import LONGEST_QUEUE_NAME
-from broker.feeds.model.cric.sites import LONGEST_NAME
+from broker.feeds.model.cric.queues import LONGEST_NAME, LONGEST_QUEUE_NAME
 
 Status = Literal["online", "offline", "brokeroff", "test"]
 BatchKind = Literal["htcondor-ce", "arc-ce", "htcondor", "slurm", "pbs", "lsf", "kubernetes", "fork"]

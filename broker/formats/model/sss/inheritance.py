@@ -4,14 +4,19 @@ JobDefaults, Job, TaskGroupDefaults, TaskGroup, TaskDefaults, Task: the nearer v
 all replaces what it would inherit of that name, so that conditions which belong together stay together; variables are
 merged one by one, and extensions and resources by their names. An empty element takes an inherited value away. Source:
 Scalable Systems Software Job Object Specification 3.0.3, JobDefaults.
+
+Values of one job that do not go together, and what was assumed where the document does not say. Pure.
+
+Source: Scalable Systems Software Job Object Specification 3.0.3, times of a job.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import pairwise
 
-from broker.formats.model.sss import vocabulary
+from broker.formats.model.sss import model
 from broker.formats.model.sss.model import Block, Document, JobLevel, Property
 
 MAX_INHERITED = 500_000
@@ -128,7 +133,7 @@ def merge(far: JobLevel, near: JobLevel) -> JobLevel:
 
 def _merged(far: Sequence[Property], near: Sequence[Property]) -> tuple[Property, ...]:
     own = {one.key for one in near}
-    kept = [one for one in far if one.key not in own and one.name not in vocabulary.NEVER_INHERITED]
+    kept = [one for one in far if one.key not in own and one.name not in model.NEVER_INHERITED]
     return tuple(one for one in (*kept, *near) if one.value is not None)
 
 
@@ -144,7 +149,7 @@ def _inherited_names(defaults: JobLevel, job: JobLevel) -> tuple[str, ...]:
     names = [
         one.name
         for one in defaults.properties
-        if one.key not in own and one.name not in vocabulary.NEVER_INHERITED and one.value is not None
+        if one.key not in own and one.name not in model.NEVER_INHERITED and one.value is not None
     ]
     for name, block in (("Requested", defaults.requested), ("Delivered", defaults.delivered)):
         if block is not None:
@@ -156,7 +161,7 @@ def _inherited_names(defaults: JobLevel, job: JobLevel) -> tuple[str, ...]:
 
 def _place_bare(level: JobLevel, state: str | None, notes: list[str]) -> JobLevel:
     """Resources outside the blocks: of a job that is over without a Delivered block what it got, else its request."""
-    bare = tuple(one for one in level.properties if one.name in vocabulary.RESOURCES - {"NodeCount"})
+    bare = tuple(one for one in level.properties if one.name in model.RESOURCES - {"NodeCount"})
     if not bare:
         return level
     taken = {id(one) for one in bare}
@@ -175,3 +180,40 @@ def _place_bare(level: JobLevel, state: str | None, notes: list[str]) -> JobLeve
     added = tuple(one for one in bare if one.name not in named)
     block = dataclasses.replace(level.requested, properties=(*level.requested.properties, *added))
     return dataclasses.replace(level, properties=rest, requested=block)
+
+
+WALL_TOLERANCE_S = 60
+_ORDER = ("SubmissionTime", "StagedTime", "StartTime", "EndTime")
+
+
+def remarks_on(whole: WholeJob) -> tuple[str, ...]:
+    """What is odd about a job: times out of order, a duration that does not fit them."""
+    job = whole.job
+    found = []
+    times = [(name, value) for name in _ORDER if (value := job.integer(name)) is not None]
+    for (earlier, first), (later, second) in pairwise(times):
+        if first > second:
+            found.append(f"times out of order: {earlier} is {first - second} s later than {later}")
+    eligible, deadline = job.integer("EligibleTime"), job.integer("DeadlineTime")
+    if eligible is not None and deadline is not None and eligible > deadline:
+        found.append("times out of order: EligibleTime is later than DeadlineTime")
+    wall_s, spent_s = delivered_wall_s(job), _spent_s(job)
+    if wall_s is not None and spent_s is not None and abs(wall_s - spent_s) > WALL_TOLERANCE_S:
+        found.append(f"delivered WallDuration {wall_s} s, but {spent_s} s from StartTime to EndTime")
+    return tuple(found)
+
+
+def delivered_wall_s(job: JobLevel) -> int | None:
+    """The delivered wall time, ``None`` where it is not said."""
+    return None if job.delivered is None else wall_s_in(job.delivered)
+
+
+def wall_s_in(delivered: Block) -> int | None:
+    """The same in a block of what was delivered."""
+    value = next((one.value for one in delivered.all_of("WallDuration")), None)
+    return value if isinstance(value, int) else None
+
+
+def _spent_s(job: JobLevel) -> int | None:
+    start, end = job.integer("StartTime"), job.integer("EndTime")
+    return None if start is None or end is None else end - start

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from broker.formats.model.sss import checks, values
+from broker.formats.model.sss import inheritance, values
 from broker.formats.model.sss.inheritance import WholeJob
 from broker.formats.model.sss.model import Block, JobLevel, Property
 from broker.formats.model.sss.requests import QUANTITIES, CannotAskError, Request, request_of
@@ -113,7 +113,7 @@ def map_job(whole: WholeJob, rules: MappingRules | None = None) -> MappedJob:
     """The job as a row."""
     job = whole.job
     job_id = job.text("JobId") or ""
-    notes = [*whole.notes, *checks.remarks_on(whole)]
+    notes = [*whole.notes, *inheritance.remarks_on(whole)]
     request, columns, refused = Request(), None, ""
     parts = tuple(map_job(part, rules) for part in parts_of(whole))
     try:
@@ -280,7 +280,7 @@ def _delivered(job: JobLevel, notes: list[str]) -> Iterator[tuple[str, ColumnVal
 
 
 def _estimated_cpu_s(delivered: Block, processors: Property | None) -> int | None:
-    wall_s = checks.wall_s_in(delivered)
+    wall_s = inheritance.wall_s_in(delivered)
     rate = None if processors is None else processors.attributes.get("consumptionRate")
     if processors is None or rate is None or wall_s is None or not isinstance(processors.value, int):
         return None

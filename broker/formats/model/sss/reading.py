@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from broker.formats.model.sss import conditions, inheritance, values, vocabulary
-from broker.formats.model.sss.model import Block, Document, JobLevel, Property
-from broker.formats.model.sss.problems import BadDocumentError, Problem
+from broker.formats.model.sss import conditions, inheritance, model, values
+from broker.formats.model.sss.model import KINDS, Block, Document, ElementKind, JobLevel, Property
 from broker.formats.model.sss.values import BadValueError
-from broker.formats.model.sss.vocabulary import KINDS, ElementKind
-from broker.formats.model.sss.xml_reading import Element, read_xml
+from broker.formats.model.sss.xml_reading import BadDocumentError, Element, Problem, read_xml
 
 DEFAULT_POLICY = "Warn"
 """The specification does not say what a receiver does about what it does not know; it may pass it over, so it tells."""
@@ -83,7 +81,7 @@ class _Reader:
         self.problems.append(Problem(element.line, name, found, expected, is_value))
 
     def level(self, element: Element, inherited_policy: str) -> JobLevel:
-        name = next(one for one in vocabulary.LEVELS if one == element.name)
+        name = next(one for one in model.LEVELS if one == element.name)
         own = self._policy_of(element)
         policy = own or inherited_policy
         if not element.children and element.text.strip():
@@ -119,8 +117,8 @@ class _Reader:
                 self.wrong(element, bad.found, bad.expected, is_value=True)
         return policy
 
-    def _child(self, level: vocabulary.Level, child: Element, parts: _Parts, policy: str) -> None:
-        if child.name in vocabulary.CHILD_LEVELS[level]:
+    def _child(self, level: model.Level, child: Element, parts: _Parts, policy: str) -> None:
+        if child.name in model.CHILD_LEVELS[level]:
             parts.children.append(self.level(child, policy))
         elif child.name in ("Requested", "Delivered") and level != "JobGroup":
             if child.name in parts.blocks:
@@ -132,8 +130,8 @@ class _Reader:
             if parts.environment is not None:
                 self.wrong(child, "more than one", "at most one")
             parts.environment = self._environment(child)
-        elif child.name in vocabulary.LEVELS:
-            self.wrong(child, f"not inside {level}", " or ".join(vocabulary.CHILD_LEVELS[level]) or "no level")
+        elif child.name in model.LEVELS:
+            self.wrong(child, f"not inside {level}", " or ".join(model.CHILD_LEVELS[level]) or "no level")
         elif (kind := KINDS.get(child.name)) is None or (kind.levels and level not in kind.levels):
             self._unknown(child, "unknown element", policy)
             parts.unknown.append(child)
@@ -162,7 +160,7 @@ class _Reader:
         found = []
         for element in elements:
             kind = KINDS.get(element.name)
-            if kind is None or element.name not in vocabulary.IN_BLOCKS | {"Extension"}:
+            if kind is None or element.name not in model.IN_BLOCKS | {"Extension"}:
                 self._unknown(element, "unknown element", policy)
                 unknown.append(element)
             elif (one := self._property(element, kind, policy)) is not None:
@@ -178,7 +176,7 @@ class _Reader:
     def _property(self, element: Element, kind: ElementKind, policy: str) -> Property | None:
         attributes: dict[str, str] = {}
         for name, text in element.attributes.items():
-            if name not in vocabulary.ATTRIBUTES:
+            if name not in model.ATTRIBUTES:
                 self._unknown(element, f"attribute {name}", policy)
                 attributes[name] = text
                 continue
@@ -189,7 +187,7 @@ class _Reader:
         if element.children:
             self.wrong(element, "elements inside a value", "text")
             return None
-        if element.name in vocabulary.NAMED and not attributes.get("name"):
+        if element.name in model.NAMED and not attributes.get("name"):
             self.wrong(element, "without a name", 'the attribute name="..."')
         self._check_units(element, attributes)
         try:
@@ -197,7 +195,7 @@ class _Reader:
         except BadValueError as bad:
             self.wrong(element, bad.found, bad.expected, is_value=True)
             return None
-        if element.name in vocabulary.RESOURCES and isinstance(value, int | float) and value < 0:
+        if element.name in model.RESOURCES and isinstance(value, int | float) and value < 0:
             self.wrong(element, "negative", "0 or more", is_value=True)
             return None
         if attributes.get("op") == "Match" and isinstance(value, str) and not conditions.is_pattern(value):
@@ -211,7 +209,7 @@ class _Reader:
         return ElementKind("string") if attributes.get("op") == "Match" else kind
 
     def _check_units(self, element: Element, attributes: dict[str, str]) -> None:
-        if element.name not in vocabulary.SIZED:
+        if element.name not in model.SIZED:
             return
         units = attributes.get("units")
         if units is None:
@@ -255,19 +253,19 @@ class _Reader:
         elif policy == "Warn":
             self.warnings.append(f"line {element.line}: {element.name[:60]}: {what} is kept and not used")
 
-    def _check_counts(self, element: Element, level: vocabulary.Level, parts: _Parts) -> None:
-        identifier = vocabulary.IDENTIFIERS.get(level)
+    def _check_counts(self, element: Element, level: model.Level, parts: _Parts) -> None:
+        identifier = model.IDENTIFIERS.get(level)
         if identifier and not any(one.name == identifier and one.value is not None for one in parts.properties):
             self.wrong(element, f"{identifier} is missing", f"exactly one {identifier}")
         if level == "JobGroup" and not any(child.level == "Job" for child in parts.children):
             self.wrong(element, "at least one Job required", "a Job")
-        for name in vocabulary.ONCE_LEVELS:
+        for name in model.ONCE_LEVELS:
             same = [child for child in parts.children if child.level == name]
             if len(same) > 1:
                 self.problems.append(Problem(same[1].line, name, "more than one", "at most one"))
         for name in dict.fromkeys(one.name for one in parts.properties):
             properties = [one for one in parts.properties if one.name == name]
-            if name in vocabulary.RESOURCES and any("conj" in one.attributes for one in properties):
+            if name in model.RESOURCES and any("conj" in one.attributes for one in properties):
                 self._check_conditions(properties)
             elif not KINDS[name].many:
-                self._check_once(properties, by_metric=name in vocabulary.RESOURCES)
+                self._check_once(properties, by_metric=name in model.RESOURCES)

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from broker.domain.alternatives import WayToRun
-from broker.formats.model.sss import conditions, values, vocabulary
+from broker.domain.work import WayToRun
+from broker.formats.model.sss import conditions, model, values
 from broker.formats.model.sss.conditions import Condition, Expression, NotExpandableError
 from broker.formats.model.sss.model import Block, Property, Value
 
@@ -97,7 +97,7 @@ class Request:
 
 def quantities_of(properties: Sequence[Property]) -> list[Value]:
     """The values of properties of one name in the unit of the quantity: bytes for sizes."""
-    if properties and properties[0].name in vocabulary.SIZED:
+    if properties and properties[0].name in model.SIZED:
         return [
             values.size_bytes(one.value, one.attributes.get("units")) if isinstance(one.value, int | float) else None
             for one in properties

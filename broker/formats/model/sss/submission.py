@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from broker.domain.alternatives import WayToRun
+from broker.domain.work import WayToRun
+from broker.formats.model.sss.from_panda import KeptRow, kept_rows
 from broker.formats.model.sss.inheritance import WholeJob, whole_jobs
 from broker.formats.model.sss.job_columns import MappedJob, MappingRules, map_job
-from broker.formats.model.sss.kept import KeptRow, kept_rows
 from broker.formats.model.sss.model import Block, Document, JobLevel
 from broker.formats.model.sss.requests import Request
 

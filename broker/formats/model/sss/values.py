@@ -9,7 +9,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-from broker.formats.model.sss import vocabulary
+from broker.formats.model.sss import model
 from broker.formats.model.sss.model import Value
 
 #: DateTime and Duration are 32 bits without sign; the signed half would end in 2038.
@@ -47,7 +47,7 @@ class BadValueError(ValueError):
         self.expected = expected
 
 
-def value_of(kind: vocabulary.ElementKind, text: str) -> Value:
+def value_of(kind: model.ElementKind, text: str) -> Value:
     """The value of an element; an empty one is ``None``.
 
     Raises:
@@ -72,7 +72,7 @@ def value_of(kind: vocabulary.ElementKind, text: str) -> Value:
             return _seconds(stripped, expected, is_time=kind.type == "datetime")
 
 
-def _text(kind: vocabulary.ElementKind, text: str, expected: str) -> str:
+def _text(kind: model.ElementKind, text: str, expected: str) -> str:
     if (_CONTROL if kind.type == "string" else _CONTROL_BUT_LINES).search(text):
         raise BadValueError("control characters", expected)
     if kind.choices:
@@ -113,9 +113,9 @@ def attribute_of(name: str, text: str) -> str:
     Raises:
         BadValueError: it is not one of those that exist, or not a number.
     """
-    choices = vocabulary.CHOICES.get(name)
+    choices = model.CHOICES.get(name)
     if choices is not None:
-        spelled = {choice.lower(): choice for choice in choices} | vocabulary.ALIASES[name]
+        spelled = {choice.lower(): choice for choice in choices} | model.ALIASES[name]
         if text.lower() not in spelled:
             raise BadValueError(f"unknown {name} {text[:60]}", " or ".join(choices))
         return spelled[text.lower()]

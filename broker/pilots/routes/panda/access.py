@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
-from broker.access import roles
-from broker.access.roles import Role
-from broker.access.scopes import covers
+from broker.access import policies
+from broker.access.policies import Role, covers
 
 NO_IDENTITY = "SSL secure connection is required"
 NO_ROLE = "no production/pilot role in VOMS FQANs or non pilot owner"
@@ -59,7 +58,7 @@ async def anybody(connection: HTTPConnection) -> Identity | None:
     return Identity("local")
 
 
-def of_token(identity: roles.Identity) -> Identity | None:
+def of_token(identity: policies.Identity) -> Identity | None:
     """Who calls with a token: a pilot, or a user who may submit; anybody else is nobody here."""
     grant = identity.grants.get(Role.PILOT)
     name = identity.username or identity.subject

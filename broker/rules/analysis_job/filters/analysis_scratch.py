@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats
 from broker.domain.work import WorkTable
-from broker.rules.contract import AnalysisPairs
+from broker.rules.contract import AnalysisPairs, Bools, Floats
 from broker.rules.shared.scratch_rule import ScratchRule
 
 MARGIN_BYTES = 300 * estimates.MB

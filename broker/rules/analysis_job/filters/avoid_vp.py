@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools, Ints
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import AnalysisPairs, Filter, Options, Reason, TuningView
-from broker.rules.shared.observing import flag
+from broker.rules.contract import (
+    AnalysisPairs,
+    Bools,
+    Filter,
+    Ints,
+    Observation,
+    Options,
+    Reason,
+    TuningView,
+    Value,
+    flag,
+)
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 MIN_QUEUE, RATIO_OFFSET = "OVERLOAD_MIN_QUEUE", "OVERLOAD_RATIO_OFFSET"

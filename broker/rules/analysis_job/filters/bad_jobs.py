@@ -7,10 +7,19 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Operator
-from broker.rules.contract import AnalysisPairs, Filter, Options, Reason, TuningView
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import (
+    AnalysisPairs,
+    Bools,
+    Filter,
+    Floats,
+    Observation,
+    Operator,
+    Options,
+    Reason,
+    TuningView,
+    flag,
+    number,
+)
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 LEAST_BAD = "MIN_BAD_JOBS_TO_SKIP_PQ"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import AnalysisPairs, Filter, Reason
-from broker.rules.shared.observing import flag
+from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Reason, Value, flag
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import AnalysisPairs, Filter, Reason
+from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Reason, Value, flag, number
 from broker.rules.shared.core_counts import is_multi_core
-from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Texts
-from broker.domain.decisions import Observation
-from broker.domain.identity_cache import Kept
-from broker.rules.contract import AnalysisPairs, GroupFilter, Reason
-from broker.rules.shared.observing import text
+from broker.domain.arrays import Kept
+from broker.rules.contract import AnalysisPairs, Bools, GroupFilter, Observation, Reason, Texts, text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 ENDING = "_HOSPITAL"

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
 from broker.rules.analysis_job.filters.avoid_vp import MIN_QUEUE
-from broker.rules.contract import AnalysisPairs, Filter, Reason
-from broker.rules.shared.observing import number
+from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Reason, number
 
 
 class IdleOverload(Filter[AnalysisPairs]):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, GroupFilter, Reason
-from broker.rules.shared.observing import flag
+from broker.rules.contract import AnalysisPairs, Bools, GroupFilter, Observation, Reason, flag
 
 
 class IncludedFirst(GroupFilter[AnalysisPairs]):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.rules.contract import AnalysisPairs
+from broker.rules.contract import AnalysisPairs, Bools
 from broker.rules.shared.fairshare import texts_of_groups
 from broker.rules.shared.share_rule import ShareRule
 

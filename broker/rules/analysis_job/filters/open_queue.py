@@ -6,10 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter, Options, Reason
-from broker.rules.shared.observing import flag, text
+from broker.rules.contract import AnalysisPairs, Bools, Filter, Observation, Options, Reason, flag, text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 ONLINE, OFFLINE = "online", "offline"

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
 from broker.rules.analysis_job.filters.avoid_vp import MIN_QUEUE, RATIO_OFFSET, overloaded
-from broker.rules.contract import AnalysisPairs, GroupFilter, Reason
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import AnalysisPairs, Bools, GroupFilter, Observation, Reason, Value, flag, number
 
 
 class Overloaded(GroupFilter[AnalysisPairs]):

@@ -5,11 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
 from broker.domain.waiting_limit import waiting_limit
-from broker.rules.contract import AnalysisPairs, CompiledStep, Filter, Reason, TuningView
-from broker.rules.shared.observing import number
+from broker.rules.contract import (
+    AnalysisPairs,
+    Bools,
+    CompiledStep,
+    Filter,
+    Floats,
+    Observation,
+    Reason,
+    TuningView,
+    number,
+)
 
 #: So many times as many jobs as run may wait, and as many as if so many ran. Source: queued against running.
 WAITING_TIMES, LEAST_RUNNING = 2.0, 20.0

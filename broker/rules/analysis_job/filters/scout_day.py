@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.rules.contract import AnalysisPairs
+from broker.rules.contract import AnalysisPairs, Bools
 from broker.rules.shared.walltime_rules import OneDayRule
 
 

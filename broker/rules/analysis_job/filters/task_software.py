@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
 from broker.rules.analysis_job.task_need import ANALYSIS_NEED
-from broker.rules.contract import AnalysisPairs
-from broker.rules.shared.software_rules import SoftwareRule
+from broker.rules.contract import AnalysisPairs, Bools
+from broker.rules.shared.software_need import SoftwareRule
 
 
 class TaskSoftware(SoftwareRule[AnalysisPairs]):

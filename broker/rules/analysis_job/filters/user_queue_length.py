@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.domain.stabilizer import KEYS, USER_LENGTH, Stabilized, load_of, stabilize, stats
-from broker.rules.contract import AnalysisPairs, CompiledStep, Filter, Reason, TuningView
-from broker.rules.shared.observing import flag, number
+from broker.domain.analysis import KEYS, USER_LENGTH, AnalysisFacts, Stabilized, load_of, stabilize, stats
+from broker.rules.contract import (
+    AnalysisPairs,
+    Bools,
+    CompiledStep,
+    Filter,
+    Observation,
+    Reason,
+    TuningView,
+    flag,
+    number,
+)
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 

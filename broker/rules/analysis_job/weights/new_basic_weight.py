@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Floats
-from broker.rules.contract import AnalysisPairs, Weight
+from broker.rules.contract import AnalysisPairs, Floats, Weight
 
 
 class NewBasicWeight(Weight[AnalysisPairs]):

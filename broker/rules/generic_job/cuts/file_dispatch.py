@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
-from broker.rules.contract import Load, LoadCut, Options, Reason
-from broker.rules.shared.observing import flag
+from broker.rules.contract import Bools, Floats, Load, LoadCut, Observation, Options, Reason, flag
 
 
 class FileDispatchOptions(Options):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
-from broker.rules.contract import GroupCut, Load, Reason
-from broker.rules.shared.observing import number
+from broker.rules.contract import Bools, Floats, GroupCut, Load, Observation, Reason, number
 from broker.snapshot.sources.task_queues import TASK_QUEUES
 
 FEWEST_QUEUES = 5

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import number
-from broker.rules.shared.preassigned import not_preassigned
+from broker.domain.facts import not_preassigned
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, number
 
 #: Values of ``corecount`` of a queue that takes any number of cores.
 ANY_CORES = (0.0, -1.0)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
 from broker.domain.estimates import is_set
-from broker.rules.contract import GroupFilter, JobPairs, Reason
-from broker.rules.shared.observing import number
+from broker.rules.contract import Bools, GroupFilter, JobPairs, Observation, Reason, number
 
 
 class MaxtimeMissing(GroupFilter[JobPairs]):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, holds_of_texts
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import text
+from broker.domain.arrays import holds_of_texts
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, text
 
 
 class PandaSite(Filter[JobPairs]):

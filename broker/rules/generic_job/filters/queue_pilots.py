@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, flag, number
 
 TEST_LABEL = "test"
 

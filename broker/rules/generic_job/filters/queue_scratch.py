@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats, either
-from broker.domain.decisions import Observation, Value
-from broker.domain.requests import OUTDISKCOUNT, WORKDISKCOUNT
+from broker.domain.arrays import either
+from broker.domain.decisions import OUTDISKCOUNT, WORKDISKCOUNT
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import flag, limit_number, number
+from broker.rules.contract import (
+    Bools,
+    Filter,
+    Floats,
+    JobPairs,
+    Observation,
+    Reason,
+    Value,
+    flag,
+    limit_number,
+    number,
+)
 from broker.rules.shared.scratch_rule import reads_directly
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
 from broker.domain.estimates import is_set
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import limit_number, number
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, limit_number, number
 
 LEAST_SPACE_GB = 200.0
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Value
+from broker.domain.decisions import RAMCOUNT
 from broker.domain.estimates import is_per_core, or_else, or_zero, requested_ram_mb
+from broker.domain.facts import not_preassigned
 from broker.domain.queues import QueueTable
-from broker.domain.requests import RAMCOUNT
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.contract import Bools, Filter, Floats, JobPairs, Observation, Reason, Value, limit_number, number
 from broker.rules.shared.by_kind import kept_by_kind
-from broker.rules.shared.observing import limit_number, number
-from broker.rules.shared.preassigned import not_preassigned
 
 
 class RawMemory(Filter[JobPairs]):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
+from broker.domain.decisions import WALLTIME
 from broker.domain.estimates import is_set
-from broker.domain.requests import WALLTIME
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import number
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, Value, number
 
 
 class RawWalltime(Filter[JobPairs]):

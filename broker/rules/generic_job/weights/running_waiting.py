@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Floats
-from broker.rules.contract import Load, LoadWeight
+from broker.rules.contract import Floats, Load, LoadWeight
 
 
 class RunningWaiting(LoadWeight):

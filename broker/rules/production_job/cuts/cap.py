@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Value
 from broker.domain.waiting_limit import waiting_limit
-from broker.rules.contract import CompiledStep, Load, LoadCut, Options, Reason
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import (
+    Bools,
+    CompiledStep,
+    Floats,
+    Load,
+    LoadCut,
+    Observation,
+    Options,
+    Reason,
+    Value,
+    flag,
+    number,
+)
 
 TIMES_RUNNING = 2.0
 FAMILY = "NQUEUELIMITSITE"

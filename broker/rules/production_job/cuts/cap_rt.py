@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Value
 from broker.domain.waiting_limit import waiting_limit
-from broker.rules.contract import Load, LoadCut, Reason
+from broker.rules.contract import Bools, Floats, Load, LoadCut, Observation, Reason, Value, flag, number
 from broker.rules.production_job.cuts.cap import FAMILY, TIMES_RUNNING
-from broker.rules.shared.observing import flag, number
 from broker.snapshot.sources.task_resource_types import TASK_RESOURCE_TYPES
 
 

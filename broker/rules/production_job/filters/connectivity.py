@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import text
-from broker.rules.shared.preassigned import not_single
+from broker.domain.facts import not_single
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, text
 
 # accepted (connectivities, ip stacks) of queues by the value of the split rules IP and IK; other values ask for nothing
 _CONNECTIVITIES = {1: ("full",), 2: ("full", "http")}

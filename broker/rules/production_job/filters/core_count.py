@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Bools, either
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.domain.arrays import either
+from broker.domain.facts import not_single
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, Value, flag, number
 from broker.rules.shared.core_counts import is_multi_core, takes_multi_core, takes_single_core, task_cores
-from broker.rules.shared.observing import flag, number
-from broker.rules.shared.preassigned import not_single
 
 
 class CoreCount(Filter[JobPairs]):

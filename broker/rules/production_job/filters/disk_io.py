@@ -6,14 +6,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Persistence, Value
 from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Reason, TuningView
+from broker.rules.contract import (
+    Bools,
+    Filter,
+    Floats,
+    JobPairs,
+    Observation,
+    Persistence,
+    Reason,
+    TuningView,
+    Value,
+    number,
+)
 from broker.rules.shared.by_kind import kept_by_kind
-from broker.rules.shared.observing import number
 
 DEFAULT_LIMIT = "MAX_DISKIO_DEFAULT"
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import text
-from broker.rules.shared.preassigned import not_single
+from broker.domain.facts import not_single
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, text
 
 
 class Es(Filter[JobPairs]):

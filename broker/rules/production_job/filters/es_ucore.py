@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.domain.facts import not_single
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, Value, flag, number, text
 from broker.rules.shared.core_counts import is_multi_core
-from broker.rules.shared.observing import flag, number, text
-from broker.rules.shared.preassigned import not_single
 
 
 class EsUcore(Filter[JobPairs]):

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import flag, limit_number, number
-from broker.rules.shared.preassigned import not_single
+from broker.domain.facts import not_single
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, flag, limit_number, number
 
 #: ``usejumbo`` of tasks that want jumbo jobs: waiting, running, pending or lacking; not disabled.
 WANTED = ("W", "R", "P", "L")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Operator
-from broker.rules.contract import Filter, JobPairs, Reason, TuningView
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Operator, Reason, TuningView, number
 from broker.rules.production_job.storage_order import FREE_SPACE, MIN_FREE_GB, SpaceOptions, has_free_space, space_gb
-from broker.rules.shared.observing import number
 from broker.snapshot.snapshot import Snapshot
 
 

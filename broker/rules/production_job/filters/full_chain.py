@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.production_job.bare_nucleus import stays_at_bare_nucleus
-from broker.rules.shared.observing import flag
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, flag
+from broker.rules.production_job.link_options import stays_at_bare_nucleus
 
 
 class FullChain(Filter[JobPairs]):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs, Options, Reason
-from broker.rules.shared.observing import number
-from broker.rules.shared.preassigned import not_preassigned
-from broker.rules.shared.urgency import is_selective
+from broker.domain.facts import not_preassigned
+from broker.domain.work import is_selective
+from broker.rules.contract import Bools, Filter, Floats, JobPairs, Observation, Options, Reason, Value, number
 
 LONGEST_PAUSE_S = 2 * 3600.0
 

@@ -6,14 +6,22 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, either
-from broker.domain.decisions import Observation, Value
+from broker.domain.arrays import either
+from broker.domain.decisions import IOINTENSITY
 from broker.domain.estimates import is_event_service
-from broker.domain.facts import JobFacts
-from broker.domain.requests import IOINTENSITY
-from broker.rules.contract import GroupFilter, JobPairs, Options, Reason, TuningView
-from broker.rules.shared.observing import number
-from broker.rules.shared.preassigned import not_single
+from broker.domain.facts import JobFacts, not_single
+from broker.rules.contract import (
+    Bools,
+    Floats,
+    GroupFilter,
+    JobPairs,
+    Observation,
+    Options,
+    Reason,
+    TuningView,
+    Value,
+    number,
+)
 
 INTENSITY_CUTOFF = "IO_INTENSITY_CUTOFF"
 SIZE_CUTOFF = "SIZE_CUTOFF_TO_MOVE_INPUT"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.domain.identity_cache import Kept
-from broker.domain.rows_by_kind import RowsByKind
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.domain.arrays import Kept, RowsByKind
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, number
 from broker.rules.production_job.link_options import NucleusOptions
-from broker.rules.shared.observing import number
 
 BLOCKED = -1.0
 #: Where links of the last snapshots are open.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.rules.contract import JobPairs
+from broker.rules.contract import Bools, JobPairs
 from broker.rules.shared.walltime_rules import ShortestTimeRule
 
 

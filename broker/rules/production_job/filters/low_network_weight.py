@@ -6,9 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Options, Reason, TuningView
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Options, Reason, TuningView, number
 from broker.rules.production_job.network_weight import (
     ACTIVE,
     NETWORK_KEYS,
@@ -16,7 +14,6 @@ from broker.rules.production_job.network_weight import (
     network_inputs,
     network_weight,
 )
-from broker.rules.shared.observing import number
 
 THRESHOLD, MULTIPLIER = "NW_THRESHOLD", "NW_WEIGHT_MULTIPLIER"
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
 from broker.domain.facts import JobFacts
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, Value, flag, number
 
 
 class NonLocal(Filter[JobPairs]):

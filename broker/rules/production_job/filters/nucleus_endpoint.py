@@ -6,11 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, Value, flag
 from broker.rules.production_job.link_options import NucleusOptions
-from broker.rules.shared.observing import flag
 
 
 class NucleusEndpointOptions(NucleusOptions):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from broker.domain.arrays import RowsByKind
 from broker.domain.facts import JobFacts
-from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Reason
 from broker.rules.production_job.files_cap_rule import FilesCapRule
 

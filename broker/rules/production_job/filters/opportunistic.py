@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import number
-from broker.rules.shared.preassigned import not_preassigned
-from broker.rules.shared.urgency import is_selective
+from broker.domain.facts import not_preassigned
+from broker.domain.work import is_selective
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, number
 
 OPPORTUNISTIC = -1.0
 

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import GroupFilter, JobPairs, Reason, TuningView
-from broker.rules.shared.observing import flag
+from broker.rules.contract import Bools, GroupFilter, JobPairs, Observation, Reason, TuningView, flag
 from broker.snapshot.snapshot import Snapshot
 
 

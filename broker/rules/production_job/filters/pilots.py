@@ -6,11 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools, holds_of_texts
-from broker.domain.decisions import Observation, Persistence
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import flag, number
-from broker.rules.shared.preassigned import not_preassigned
+from broker.domain.arrays import holds_of_texts
+from broker.domain.facts import not_preassigned
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Persistence, Reason, flag, number
 
 
 class Pilots(Filter[JobPairs]):

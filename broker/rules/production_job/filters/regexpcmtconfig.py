@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from broker.rules.contract import JobPairs
-from broker.rules.shared.software_need import PRODUCTION_NEED
-from broker.rules.shared.software_rules import PlatformRule
+from broker.rules.shared.software_need import PRODUCTION_NEED, PlatformRule
 
 
 class Regexpcmtconfig(PlatformRule[JobPairs]):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats
 from broker.domain.work import WorkTable
-from broker.rules.contract import JobPairs
+from broker.rules.contract import Bools, Floats, JobPairs
 from broker.rules.shared.scratch_rule import ScratchRule
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from broker.rules.contract import JobPairs
-from broker.rules.shared.software_need import PRODUCTION_NEED
-from broker.rules.shared.software_rules import SoftwareRule
+from broker.rules.shared.software_need import PRODUCTION_NEED, SoftwareRule
 
 
 class Software(SoftwareRule[JobPairs]):

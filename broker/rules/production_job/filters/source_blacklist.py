@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, flag
 from broker.rules.production_job.storage_order import FREE_SPACE, MIN_FREE_GB, space_options, works_over_lan
-from broker.rules.shared.observing import flag
 
 
 class SourceBlacklist(Filter[JobPairs]):

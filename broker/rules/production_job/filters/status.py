@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Options, Reason
-from broker.rules.shared.observing import text
-from broker.rules.shared.preassigned import not_preassigned
+from broker.domain.facts import not_preassigned
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Options, Reason, text
 
 ONLINE = "online"
 

@@ -6,10 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Options, Reason
-from broker.rules.shared.observing import flag
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Options, Reason, flag
 
 NUCLEUS_ONLY = -1.0
 

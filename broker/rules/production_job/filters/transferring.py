@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import or_else
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.waiting_limit import waiting_limit
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import Bools, Filter, Floats, JobPairs, Observation, Reason, Value, flag, number
 
 DEFAULT_LIMIT_JOBS = 2000.0
 TIMES_RUNNING = 2.0

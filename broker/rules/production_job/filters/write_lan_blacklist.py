@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.rules.contract import JobPairs, Reason
-from broker.rules.production_job.endpoint_rule import EndpointRule
-from broker.rules.production_job.storage_order import has_free_space, space_options
+from broker.rules.contract import Bools, JobPairs, Reason
+from broker.rules.production_job.storage_order import EndpointRule, has_free_space, space_options
 
 
 class WriteLanBlacklist(EndpointRule):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Bools
-from broker.rules.contract import JobPairs, Reason
-from broker.rules.production_job.endpoint_rule import EndpointRule
-from broker.rules.production_job.storage_order import space_options, works_over_lan
+from broker.rules.contract import Bools, JobPairs, Reason
+from broker.rules.production_job.storage_order import EndpointRule, space_options, works_over_lan
 
 
 class WriteWanBlacklist(EndpointRule):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.arrays import RowsByKind
 from broker.rules.contract import JobPairs, Weight
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Floats
-from broker.domain.rows_by_kind import RowsByKind
-from broker.rules.contract import JobPairs, Weight
+from broker.domain.arrays import RowsByKind
+from broker.rules.contract import Floats, JobPairs, Weight
 
 FILES_PER_HALVING = 100.0
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Floats
-from broker.domain.rows_by_kind import RowsByKind
-from broker.rules.contract import JobPairs, Options, Weight
+from broker.domain.arrays import RowsByKind
+from broker.rules.contract import Floats, JobPairs, Options, Weight
 from broker.rules.production_job.network_weight import ACTIVE, NETWORK_KEYS, is_switched_on, network_weight
 
 

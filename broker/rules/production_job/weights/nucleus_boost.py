@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Floats
+from broker.domain.arrays import RowsByKind
 from broker.domain.estimates import is_event_service
-from broker.domain.facts import JobFacts
-from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.work import WorkTable
-from broker.rules.contract import JobPairs, Weight
-from broker.rules.shared.preassigned import not_preassigned
-from broker.rules.shared.urgency import is_boosted
+from broker.domain.facts import JobFacts, not_preassigned
+from broker.domain.work import WorkTable, is_boosted
+from broker.rules.contract import Floats, JobPairs, Weight
 
 HIGH_IO_INTENSITY_KBPS = 500.0
 IO_BOOST = 4.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Floats
-from broker.rules.contract import CompiledStep, Load, LoadWeight
+from broker.rules.contract import CompiledStep, Floats, Load, LoadWeight
 
 QUEUED_OFFSET = 10.0
 LARGEST_MANY_ASSIGNED = 2.0

@@ -6,11 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
 from broker.domain.queues import BARE_NONE, BARE_ONLY
-from broker.rules.contract import Filter, Options, Reason, TaskPairs
-from broker.rules.shared.observing import flag
+from broker.rules.contract import Bools, Filter, Observation, Options, Reason, TaskPairs, Value, flag
 
 ONLY, REQUIRE = 1, 2
 WORDS = {0: "none", 1: "only", 2: "require", 3: "capable"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Bools, Floats
-from broker.rules.contract import Reason, TaskPairs
-from broker.rules.production_task.data_locality import NUMBER_FRACTION, has_enough_files, locality_options
-from broker.rules.production_task.input_share_rule import InputShareRule
+from broker.rules.contract import Bools, Floats, Reason, TaskPairs
+from broker.rules.production_task.data_locality import (
+    NUMBER_FRACTION,
+    InputShareRule,
+    has_enough_files,
+    locality_options,
+)
 
 
 class Innum(InputShareRule):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.domain.arrays import Bools, Floats
-from broker.rules.contract import Reason, TaskPairs, TuningView
-from broker.rules.production_task.data_locality import INSIZE, SIZE_FRACTION, LocalityOptions, has_enough_bytes
-from broker.rules.production_task.input_share_rule import InputShareRule
+from broker.rules.contract import Bools, Floats, Reason, TaskPairs, TuningView
+from broker.rules.production_task.data_locality import (
+    INSIZE,
+    SIZE_FRACTION,
+    InputShareRule,
+    LocalityOptions,
+    has_enough_bytes,
+)
 from broker.snapshot.snapshot import Snapshot
 
 

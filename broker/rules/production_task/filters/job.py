@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, Reason, TaskPairs
-from broker.rules.shared.observing import number, text
+from broker.rules.contract import Bools, Filter, Observation, Reason, TaskPairs, Value, number, text
 
 
 class Job(Filter[TaskPairs]):

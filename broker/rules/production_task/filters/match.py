@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, Reason, TaskPairs
-from broker.rules.shared.observing import flag
+from broker.rules.contract import Bools, Filter, Observation, Reason, TaskPairs, flag
 
 
 class Match(Filter[TaskPairs]):

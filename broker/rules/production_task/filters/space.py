@@ -6,11 +6,19 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Value
 from broker.domain.task_work import AssigningTable
-from broker.rules.contract import Filter, Options, Reason, TaskPairs, TuningView
-from broker.rules.shared.observing import number
+from broker.rules.contract import (
+    Bools,
+    Filter,
+    Floats,
+    Observation,
+    Options,
+    Reason,
+    TaskPairs,
+    TuningView,
+    Value,
+    number,
+)
 
 THRESHOLD = "DISK_THRESHOLD"
 GB_A_TB = 1024.0

@@ -6,10 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, Options, Reason, TaskPairs
-from broker.rules.shared.observing import text
+from broker.rules.contract import Bools, Filter, Observation, Options, Reason, TaskPairs, text
 
 ACTIVE = "ACTIVE"
 

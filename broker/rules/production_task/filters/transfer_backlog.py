@@ -6,9 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, Options, Reason, TaskPairs, TuningView
+from broker.rules.contract import Bools, Filter, Observation, Options, Reason, TaskPairs, TuningView
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
 
 CAP = "NQUEUED_NUC_CAP"

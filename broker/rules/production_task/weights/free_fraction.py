@@ -6,8 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Floats
-from broker.rules.contract import Options, TaskPairs, Weight
+from broker.rules.contract import Floats, Options, TaskPairs, Weight
 
 
 class FreeOptions(Options):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Floats
-from broker.rules.contract import TaskPairs, Weight
+from broker.rules.contract import Floats, TaskPairs, Weight
 from broker.rules.production_task.data_locality import (
     COUNT_KEYS,
     INSIZE,

@@ -6,8 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Floats
-from broker.rules.contract import CompiledStep, NucleusLoadWeight, Options
+from broker.rules.contract import CompiledStep, Floats, NucleusLoadWeight, Options
 
 #: rwOffset. Source: ATLAS Production Task Brokerage, weight.
 LEAST_HS06S = 50.0

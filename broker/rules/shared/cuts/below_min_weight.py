@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
-from broker.rules.contract import CompiledStep, Load, LoadCut, Reason
-from broker.rules.shared.observing import flag, number
+from broker.rules.contract import Bools, CompiledStep, Floats, Load, LoadCut, Observation, Reason, flag, number
 
 FAMILY = "MIN_WEIGHT"
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Bools, holds_of
-from broker.domain.decisions import Observation
-from broker.domain.placement_constraints import UNCONSTRAINED, PlacementConstraints
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.domain.arrays import holds_of
+from broker.domain.work import UNCONSTRAINED, PlacementConstraints
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason
 
 
 class AskedSite(Filter[JobPairs]):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import limit_number, number
+from broker.rules.contract import Bools, Filter, Floats, JobPairs, Observation, Reason, limit_number, number
 from broker.rules.shared.walltime import ONE_DAY_S, longest_walltime, walltime_inputs
 
 

@@ -6,11 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
 from broker.domain.estimates import is_hs06
-from broker.rules.contract import GroupFilter, JobPairs, Options, Reason
-from broker.rules.shared.observing import flag
+from broker.rules.contract import Bools, GroupFilter, JobPairs, Observation, Options, Reason, flag
 from broker.rules.shared.walltime_capacity import demand
 
 

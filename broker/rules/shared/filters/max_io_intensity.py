@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
+from broker.domain.decisions import IOINTENSITY
 from broker.domain.estimates import is_set
-from broker.domain.requests import IOINTENSITY
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import limit_number, number
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, limit_number, number
 
 
 class MaxIoIntensity(Filter[JobPairs]):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
+from broker.domain.decisions import RAMCOUNT
 from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
-from broker.domain.requests import RAMCOUNT
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, limit_number, number
 from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.memory import MemoryOptions, asks_for_memory, expected_memory_mb, memory_inputs
-from broker.rules.shared.observing import limit_number, number
 
 
 class MemoryMax(Filter[JobPairs]):

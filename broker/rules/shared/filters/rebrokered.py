@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, holds_of
-from broker.domain.decisions import Observation
-from broker.domain.rebrokered_from import RebrokeredFrom
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.preassigned import not_preassigned
+from broker.domain.arrays import holds_of
+from broker.domain.facts import not_preassigned
+from broker.domain.work import RebrokeredFrom
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason
 
 KEY = "REASSIGN_MEMORY"
 

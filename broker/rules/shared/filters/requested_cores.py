@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.alternatives import AcceptedCores
-from broker.domain.arrays import Bools, distinct, holds_of
-from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import number
+from broker.domain.arrays import distinct, holds_of
+from broker.domain.work import AcceptedCores
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, number
 
 
 class RequestedCores(Filter[JobPairs]):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
+from broker.domain.decisions import CPUTIME, WALLTIME
 from broker.domain.estimates import time_limit_s
 from broker.domain.queues import QueueTable
-from broker.domain.requests import CPUTIME, WALLTIME
-from broker.rules.contract import Filter, JobPairs, Reason
+from broker.rules.contract import Bools, Filter, JobPairs, Observation, Reason, limit_number, number
 from broker.rules.shared.by_kind import kept_by_kind
-from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import longest_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, exceeds, least_demand
 

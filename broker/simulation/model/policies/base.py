@@ -12,7 +12,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.errors import did_you_mean
-from broker.installed import entry_points
+from broker.resources import entry_points
 from broker.simulation.model.errors import SimulationError, UnknownPolicyError
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import TaskState

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.policies.base import Assignment, FittingQueues, WaitingJobs, nucleus_by_space

@@ -14,7 +14,7 @@ from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobsCycle
 from broker.brokerages.profile import NotInProfile, Profile, read_profile, rules_of
 from broker.brokerages.registry import brokerage
-from broker.domain.retry import RETRY_AFTER
+from broker.domain.decisions import RETRY_AFTER
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig import Tuning
 from broker.simulation.model.errors import SimulationError

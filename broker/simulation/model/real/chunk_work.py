@@ -21,8 +21,7 @@ from broker.simulation.model.real.user_figures import user_name
 from broker.simulation.model.scenario import Scenario
 from broker.work.assemble import CycleWork, assemble
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.datasets import DatasetUse
-from broker.work.input_files import NULL_INTEGER, FileTable
+from broker.work.input_files import NULL_INTEGER, DatasetUse, FileTable
 from broker.work.locality import InputPlaces
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable, split_rules_of
 

@@ -13,9 +13,8 @@ from broker.lifecycle.model.analysis_rebrokerage import JobSet, check_job_set
 from broker.lifecycle.model.check_job import acting, check_job
 from broker.lifecycle.model.fast_rebrokerage import ShareLoad, check_shares
 from broker.lifecycle.model.jobs import JEDI, Job, Queue
-from broker.lifecycle.model.limits import TimeoutLimits
+from broker.lifecycle.model.limits import TimeoutLimits, analysis_limits, fast_limits, timeout_limits
 from broker.lifecycle.model.rules import RULES
-from broker.lifecycle.model.tuning_limits import analysis_limits, fast_limits, timeout_limits
 from broker.simulation.model.information import GridView
 from broker.simulation.model.policies.base import WaitingJobs
 from broker.simulation.model.real.grid_rows import instant

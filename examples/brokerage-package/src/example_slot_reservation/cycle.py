@@ -11,10 +11,10 @@ import numpy as np
 
 from broker.brokerages.base import Cycle, StageTimes
 from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, taken
-from broker.domain.decision_records import DecisionRecord
-from broker.domain.decisions import TASK_CHANGED, Candidate, Decision, FunnelStep
+from broker.domain.decisions import TASK_CHANGED, Candidate, Decision, DecisionRecord, FunnelStep
 from broker.domain.placements import Written
-from broker.engine.shared.evaluate import UNDECLARED, RuleFault, RuleViews, evaluate, prepare, reason_codes
+from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate, prepare, reason_codes
+from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.fixed_factors import factor_of_block
 from broker.engine.shared.pair_state import FEASIBLE
 from broker.gdpconfig import Tuning

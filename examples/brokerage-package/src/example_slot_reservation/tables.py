@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading, Skipped
 from broker.domain.arrays import Bools, floats, texts
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from example_slot_reservation.brokerage import RETRY_AFTER
 from example_slot_reservation.requests import RequestTable
 

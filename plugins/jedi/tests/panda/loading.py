@@ -12,7 +12,7 @@ import psycopg2.extras
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.store.connection.names import META_TABLES
+from broker.store.connection.tables import META_TABLES
 from broker.store.scenarios.load_dump import REPLICA_TABLES, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema.migrate import upgrade

@@ -13,7 +13,7 @@ from panda.site import PandaSite
 
 from agents.service import cycle, registry
 from agents.service.base import CycleContext, CycleRequest
-from agents.service.process import ProcessSettings
+from agents.service.configuration import ProcessSettings
 from broker.store.connection.database import Database
 from upstream.differences import Difference, causes, equal
 from upstream.run import Counted

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from broker.domain.facts import JobFacts
-from broker.domain.software import GpuSummary, QueueOffer, QueueSoftware, SoftwareOffers
+from broker.domain.queues import GpuSummary, QueueOffer, QueueSoftware, SoftwareOffers
 from broker.rules.contract import JobPairs
 from broker.rules.production_job.filters.regexpcmtconfig import Regexpcmtconfig
 from broker.rules.production_job.filters.software import Software

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.rebrokered_from import RebrokeredFrom
+from broker.domain.work import RebrokeredFrom
 from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.store.connection.database import Database
-from broker.store.reads.rebrokerage_history import read_rebrokered_from
+from broker.store.reads.chunk_loading import read_rebrokered_from
 from tests.rules.builders import NOW_S, Case, check, kept, rejected
 
 HOUR_S = 3600.0

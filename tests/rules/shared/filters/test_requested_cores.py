@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.domain.alternatives import AcceptedCores
+from broker.domain.work import AcceptedCores
 from broker.rules.shared.filters.requested_cores import RequestedCores
 from tests.rules.builders import Case, check, kept, make_facts, make_queues, make_tasks, passes, rejected, tuning_for
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import texts
-from broker.domain.placement_constraints import PlacementConstraints
-from broker.domain.work import DroppedRow
+from broker.domain.work import DroppedRow, PlacementConstraints
 from broker.rules.contract import Filter
 from broker.rules.shared.filters.asked_site import AskedSite
 from broker.rules.shared.filters.submit_pool import SubmitPool

@@ -1,4 +1,7 @@
-"""Replicas by hand: answers of Rucio from a file, put into the replica catalogue as the agent would."""
+"""Replicas by hand: answers of Rucio from a file, put into the replica catalogue as the agent would.
+
+Worker statistics by hand: what Harvester would report, from files. It has no period of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,17 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import Field
 
-from agents.feeds.importing import Limits, Plan, run_import
-from agents.feeds.obtaining import obtain
-from agents.feeds.options import FeedOptions
+from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
+from agents.feeds.obtaining import FeedOptions, obtain
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.domain.work import DroppedRow
-from broker.feeds.model.changes import RowChange, TableChanges
-from broker.feeds.model.rucio import schedule
+from broker.feeds.model.rows import RowChange, TableChanges
+from broker.feeds.model.rucio import answers as schedule
 from broker.feeds.model.rucio.answers import Answer, RawAnswer, read_answer
-from broker.feeds.model.rucio.asking import digest_of
+from broker.feeds.model.rucio.client import digest_of
+from broker.feeds.model.worker_statistics import worker_table
 from broker.fetching.documents import Document, DocumentRefused
 from broker.store.reads import replica_requests
 from broker.store.snapshots import feed_documents
@@ -128,3 +132,57 @@ def _answer(raw: RawAnswer, bad_ones: list[DroppedRow]) -> tuple[Answer, str]:
     answer = read_answer(raw, {})
     bad_ones += [DroppedRow(DATASETS, one.identifier, one.code, one.detail) for one in answer.dropped_rows]
     return answer, digest_of(list(raw.replicas))
+
+
+STATISTICS = "statistics"
+
+
+class WorkersOptions(FeedOptions):
+    """Options of the import.
+
+    Attributes:
+        documents: addresses or paths by name.
+    """
+
+    documents: dict[str, str] = Field(default_factory=dict)
+    max_shrink: float = 1.0
+
+
+class WorkersImport(Agent[WorkersOptions]):
+    """Rewrites the rows of ``harvester_worker_stats`` of the queues that reports are about."""
+
+    name = "workers"
+    title = "worker statistics of Harvester"
+    options_type = WorkersOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Read, check, map and write the reports once.
+
+        Raises:
+            Refused: PanDA's own table would be written.
+            FeedAlarm: a document was refused.
+        """
+        require_standalone(context, self.name)
+        obtained = obtain(context, self.name, self.options.documents, self.options, _reports, allow_shrink=True)
+        found = {name: one for name, one in obtained.items() if name in self.options.documents}
+        documents = [one.document for one in found.values() if one.document is not None and one.good is not None]
+
+        def plan(connection: sa.Connection) -> Plan:
+            tables = []
+            for document in documents:
+                table = worker_table(document, context.now)
+                tables.append(Planned(table, firsts=sorted({key[0] for key in table.about or ()})))
+            return Plan(tables, note)
+
+        def note(connection: sa.Connection, writes: bool) -> tuple[TableChanges, ...]:
+            if not (writes and documents):
+                return ()
+            source = ", ".join(one.source for one in found.values())[:1000]
+            feed_documents.note_checked(connection, self.name, STATISTICS, source, context.now)
+            return ()
+
+        return run_import(context, self.name, found, plan, Limits(1.0, self.options.max_left_out))
+
+
+def _reports(document: Document) -> int:
+    return len(document.content) if isinstance(document.content, list) else 1

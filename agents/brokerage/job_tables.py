@@ -1,11 +1,16 @@
-"""The tables of the production job brokerage: input chunks, jobs, files and waiting tasks."""
+"""The tables of the production job brokerage: input chunks, jobs, files and waiting tasks.
+
+The tables of the generic job brokerage: as those of production, for tasks that have no nucleus.
+
+The tables of the analysis job brokerage: as those of production, with what is known of users.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import psycopg
 from pydantic import Field
@@ -14,8 +19,9 @@ from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading, 
 from broker.domain.arrays import floats, texts
 from broker.domain.placements import Placement
 from broker.engine.job.count_facts import share_tags
-from broker.store.connection.names import Names
+from broker.store.connection.tables import Names
 from broker.store.reads import task_alternatives
+from broker.store.reads.analysis_requests import load_analysis_work, with_requested_places
 from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import FILES_OF_A_CYCLE, TASK_STATUSES, WAITING, WorkSelection
 from broker.store.reads.task_states import ShareOfTasks, TaskState, distinct_shares, distinct_vos, states_of
@@ -131,3 +137,62 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
     def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Placement) -> Written:
         """Write jobs, files, counters, and tasks that wait."""
         return AssignmentWriter(connection, names, now, each_cycle=self.each_cycle).write(rows)
+
+
+class GenericJobTables(ProductionJobTables):
+    """Reads the input chunks of tasks with the places that their parameters name, and writes their jobs."""
+
+    needs_nucleus = False
+    divided_by = "VO"
+
+    def takes_vo(self, reading: Reading, vo: str) -> bool:
+        """A VO belongs to one part: its jobs of all shares are counted."""
+        return reading.context.part.takes(vo)
+
+    def shares_taken(self, reading: Reading, vo: str) -> None:
+        """Return None: the work of all shares is read."""
+        return
+
+    def read(self, reading: Reading, vo: str) -> CycleWork:
+        """The input chunks of one VO."""
+        return with_requested_places(reading.connection, reading.catalogue, super().read(reading, vo))
+
+
+DONE_JOB_HOURS = "TW_DONE_JOB_STAT"
+
+
+class AnalysisJobOptions(ProductionJobOptions):
+    """Options of the agent, beside those of production.
+
+    Attributes:
+        quota_unknown: what to do while quotas cannot be read: ``closed`` gives users no jobs, ``open`` asks for none.
+    """
+
+    quota_unknown: Literal["closed", "open"] = Field(default="closed")
+
+
+class AnalysisJobTables(ProductionJobTables):
+    """Reads the input chunks of analysis tasks with the requests of their users, and writes their jobs."""
+
+    options_type = AnalysisJobOptions
+    for_analysis, needs_nucleus = True, False
+    divided_by = "VO"
+
+    def takes_vo(self, reading: Reading, vo: str) -> bool:
+        """A VO belongs to one part: users are counted in all its shares."""
+        return reading.context.part.takes(vo)
+
+    def shares_taken(self, reading: Reading, vo: str) -> None:
+        """Return None: the work of all shares is read."""
+        return
+
+    def read(self, reading: Reading, vo: str) -> CycleWork:
+        """The input chunks of one VO, each with what its task requests and what its earlier jobs did."""
+        work = super().read(reading, vo)
+        hours = reading.tuning(vo).only((DONE_JOB_HOURS,)).number(DONE_JOB_HOURS)
+        connection, catalogue, now = reading.connection, reading.catalogue, reading.context.now
+        analysis_request, dropped_rows = load_analysis_work(connection, catalogue, work.work.chunks, now, hours)
+        together = dataclasses.replace(
+            work.work, dropped_rows=(*work.work.dropped_rows, *dropped_rows), analysis_request=analysis_request
+        )
+        return dataclasses.replace(work, work=together)
