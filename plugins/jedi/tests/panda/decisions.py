@@ -70,13 +70,18 @@ class FixedDraw:
 
     @staticmethod
     def shuffle(candidates: list[Any]) -> None:
-        """Queues by name: what PanDA shuffles before it sorts by weight."""
-        candidates.sort(key=lambda item: str(item[0]) if isinstance(item, tuple) else str(item))
+        """Queues by name: what PanDA shuffles before it sorts by weight, or among candidates of equal weight."""
+        candidates.sort(key=_name_of)
 
     @staticmethod
     def uniform(low: float, high: float) -> float:
         """The upper end."""
         return high
+
+
+def _name_of(item: Any) -> str:
+    """Of a queue: it is shuffled as its name, as a pair with it, or as a candidate."""
+    return str(item[0] if isinstance(item, tuple) else getattr(item, "siteName", item))
 
 
 def decide_jobs(buffer: Any, ddm: Any, *, analysis: bool) -> list[Decided]:

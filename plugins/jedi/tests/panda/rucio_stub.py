@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,15 +165,15 @@ class Client:
         return {"account": account, "email": None}
 
     def _first_files(self, name: str) -> set[str]:
-        """An unnamed file is where its dataset has as many files as its place among them."""
+        """An unnamed file is where its dataset has as many files as its place among them; a container, in all parts."""
         found: set[str] = set()
         for did, place in TABLES.places(name):
+            available: Counter[str] = Counter()
             for part in (did, *self._parts(did)):
-                found |= {
-                    str(row["rse"])
-                    for row in TABLES.replicas_of(part)
-                    if row.get("state") != "VP" and place < (row.get("available_files") or 0)
-                }
+                for row in TABLES.replicas_of(part):
+                    if row.get("state") != "VP":
+                        available[str(row["rse"])] += row.get("available_files") or 0
+            found |= {rse for rse, files in available.items() if place < files}
         return found
 
     def _parts(self, did: Did) -> list[Did]:

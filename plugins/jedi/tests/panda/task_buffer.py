@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import inspect
 import json
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,7 +108,7 @@ def task_buffer(connection: Any) -> Any:
     from pandaserver.taskbuffer.WrappedCursor import WrappedCursor
     from pandaserver.taskbuffer.WrappedPostgresConn import WrappedPostgresConn
 
-    _forget_configuration()
+    _forget()
     proxy = DBProxy()
     proxy.conn = WrappedPostgresConn(connection)
     proxy.cur = WrappedCursor(proxy.conn)
@@ -116,13 +119,19 @@ def task_buffer(connection: Any) -> Any:
     return buffer
 
 
-def _forget_configuration() -> None:
-    """PanDA remembers values of ``config`` for an hour, whatever the database."""
-    from pandaserver.taskbuffer.db_proxy_mods.base_module import BaseModule
+def _forget() -> None:
+    """PanDA remembers for an hour, whatever the database: values of ``config``, levels of architecture, core powers."""
+    from pandaserver.taskbuffer import db_proxy_mods
+    from pandaserver.taskbuffer.db_proxy_mods.base_module import memoize
 
-    for cell in BaseModule.getConfigValue.__closure__ or ():
-        if isinstance(cell.cell_contents, dict):
-            cell.cell_contents.clear()
+    # how the functions are called that ``memoize`` makes
+    made_as = memoize(None).__qualname__
+    for found in pkgutil.iter_modules(db_proxy_mods.__path__, f"{db_proxy_mods.__name__}."):
+        module = importlib.import_module(found.name)
+        for owner in [one for one in vars(module).values() if inspect.isclass(one)]:
+            for function in vars(owner).values():
+                if getattr(function, "__qualname__", "") == made_as:
+                    inspect.getclosurevars(function).nonlocals["memo"].clear()
 
 
 def fill_statistics(connection: Any) -> None:
