@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 
@@ -65,6 +66,13 @@ def test_what_the_api_needs_is_imported_by_the_api_only() -> None:
     found = {path.relative_to(ROOT).as_posix(): imported_modules(path) for path in files("broker", "agents")}
     users = {name for name, modules in found.items() if {module.split(".")[0] for module in modules} & OF_EXTRAS}
     assert [name for name in sorted(users) if not name.startswith(NEEDS_EXTRAS)] == []
+
+
+def test_json_is_printed_without_the_extras() -> None:
+    """As in the environment of JEDI, where the plug-in is installed without the API."""
+    code = f"import sys; sys.modules |= dict.fromkeys({sorted(OF_EXTRAS)}); from broker.cli.output import print_json; "
+    done = subprocess.run([sys.executable, "-c", code + "print_json(dict(a=1))"], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ('{"a": 1}\n', 0), done.stderr
 
 
 def test_the_extras_contain_each_other() -> None:

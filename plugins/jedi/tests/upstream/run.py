@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,21 +112,29 @@ def kinds_of(profile: str) -> tuple[str, ...]:
     return tuple(one.brokerage for one in load_profile(profile).brokerages if one.brokerage in KINDS)
 
 
+@cache
+def _home_of_panda() -> Path:
+    """The folder of PanDA's configuration, one for the process: its modules read where things lie when imported."""
+    home = Path(tempfile.mkdtemp(prefix="gridbroker-upstream-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    prepare(home)
+    logging.getLogger("panda").addHandler(logging.NullHandler())
+    return home
+
+
 @contextmanager
 def _sites() -> Iterator[Callable[[dict[str, Any]], Any]]:
     """A PostgreSQL of its own with PanDA installed over it; gives what opens a site on a scenario."""
-    home = Path(tempfile.mkdtemp(prefix="gridbroker-upstream-"))
-    home.chmod(0o755)
-    (home / "panda").mkdir()
-    prepare(home / "panda")
-    logging.getLogger("panda").addHandler(logging.NullHandler())
+    home = _home_of_panda()
     from panda import loading
     from panda.site import open_site
 
     from broker.store.connection.database import Database
     from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
 
-    server = EmbeddedServer(home / "database", {"fsync": "off", "full_page_writes": "off"})
+    data = Path(tempfile.mkdtemp(prefix="gridbroker-upstream-"))
+    data.chmod(0o755)
+    server = EmbeddedServer(data / "database", {"fsync": "off", "full_page_writes": "off"})
     server.start()
     try:
         with Database(server.url(SUPERUSER), pool_size=1) as admin, admin.autocommit() as connection:
@@ -136,7 +146,7 @@ def _sites() -> Iterator[Callable[[dict[str, Any]], Any]]:
                 make = "CREATE DATABASE one_grid TEMPLATE template_of_grids STRATEGY FILE_COPY"
                 connection.exec_driver_sql("DROP DATABASE IF EXISTS one_grid WITH (FORCE)")
                 connection.exec_driver_sql(make)
-                site = open_site(server.url("one_grid"), content, home / "panda")
+                site = open_site(server.url("one_grid"), content, home)
                 try:
                     yield site
                 finally:
@@ -145,4 +155,4 @@ def _sites() -> Iterator[Callable[[dict[str, Any]], Any]]:
             yield open_one
     finally:
         server.stop()
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(data, ignore_errors=True)
