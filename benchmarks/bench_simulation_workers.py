@@ -60,7 +60,7 @@ def in_processes(count: int) -> Callable[[Sequence[Case]], None]:
 
 
 def _run(cases: Sequence[Case], processes: int, dask: str | None) -> None:
-    simulate_all(cases, processes, lambda done: None, dask)
+    simulate_all(cases, processes, lambda place, result: None, dask)
 
 
 @contextmanager

@@ -14,7 +14,14 @@ import pytest
 
 from broker.cli.main import main
 from broker.simulation.model.calibration.calibration_file import read_calibration, write_calibration
-from broker.simulation.model.calibration.check import Measure, check_profiles, check_transfers, kolmogorov
+from broker.simulation.model.calibration.check import (
+    Measure,
+    check_profiles,
+    check_transfers,
+    in_order,
+    kolmogorov,
+    sampling_floor,
+)
 from broker.simulation.model.calibration.fit import Calibration, calibrate
 from broker.simulation.model.calibration.links import fit_links, transfer_figures
 from broker.simulation.model.calibration.profiles import Quantiles, failure_class, read_profiles
@@ -169,6 +176,47 @@ def test_a_fit_does_not_meet_jobs_that_are_twice_as_long() -> None:
     found = by(check_profiles(fitted(), read_profiles(document, "twice")))
     assert found["wall_s by label", "median"].value == pytest.approx(math.log(2), abs=0.05)
     assert not found["wall_s by label", "median"].passes and found["cpu_s by label", "median"].passes
+
+
+def test_the_floor_is_what_true_halves_differ_by() -> None:
+    random = np.random.default_rng(3)
+    drawn = [
+        random.standard_normal((60, 1)) + np.zeros(3) for _ in range(40)
+    ]  # labels of one distribution, the three quantiles of each moved alike
+    found = np.median([float(np.quantile(in_order(one, two), 0.5)) for one, two in zip(drawn, drawn[1:], strict=False)])
+    floors = [
+        sampling_floor(60, lambda one, two, own=own: float(np.quantile(in_order(own[two], own[one]), 0.5)))
+        for own in drawn[:10]
+    ]
+    assert np.median([one for one in floors if one is not None]) == pytest.approx(found, rel=0.25)
+
+
+@pytest.mark.parametrize(("labels", "known"), [(9, False), (10, True)])
+def test_few_labels_have_no_floor(labels: int, known: bool) -> None:
+    profiles = read_profiles(made_up(labels), "made up")
+    found = by(check_profiles(calibrate(profiles), profiles))
+    assert (found["wall_s by label", "median"].floor is not None) is known
+    assert found["wall_s by queue", "median"].floor is None, "queues are matched one by one"
+    assert found["wall_s by label", "median"].below_floor is known
+
+
+def test_a_limit_below_the_floor_is_told_and_still_judged() -> None:
+    measure = Measure("wall_s by label", "median", 0.2, 0.1, 33, floor=0.21)
+    assert (measure.passes, measure.below_floor) == (False, True)
+    assert measure.document()["floor"] == 0.21 and measure.document()["limit_below_floor"] is True
+    assert not dataclasses.replace(measure, floor=0.1).below_floor
+
+
+def test_failures_of_labels_are_held_to_those_of_their_queues() -> None:
+    document = made_up()
+    jobs, failed = sum(one["jobs"] for one in document["labels"]), sum(one["failed"] for one in document["labels"])
+    at = {"set": "all", "memory_asked_mb": 4096, "wall_s": _around(100.0, 0.7), "failed": 3 * failed}
+    more = document | {"queues": [{**at, "queue": "4G", "jobs": 2 * jobs}]}
+    held = calibrate(read_profiles(more, "more"))
+    assert sum(kind.failed for kind in held.kinds) / jobs == pytest.approx(1.5 * failed / jobs, rel=0.01)
+    assert "times 1.500" in held.notes[0]
+    same = calibrate(read_profiles(document | {"queues": [{**at, "queue": "4G", "jobs": jobs}]}, "same"))
+    assert sum(kind.failed for kind in same.kinds) == failed and same.notes == ()
 
 
 def test_a_site_that_is_not_known_is_compared_with_its_campaign() -> None:

@@ -43,7 +43,7 @@ def test_policies_are_compared_in_pairs_of_seeds() -> None:
     made = GridChoice("generated", TINY)
     cases = [Case(name, name, seed, made) for seed in (1, 2, 3) for name in ("random", "least_loaded")]
     done: list[int] = []
-    results = simulate_all(cases, 1, done.append)
+    results = simulate_all(cases, 1, lambda place, result: done.append(place + 1))
     first, second = compare(results)
     assert (first.label, second.label, first.seeds, done[-1]) == ("random", "least_loaded", (1, 2, 3), 6)
     assert first.differences == {}
@@ -53,14 +53,14 @@ def test_policies_are_compared_in_pairs_of_seeds() -> None:
 
 def test_processes_give_the_same_as_one() -> None:
     cases = [Case("random", "random", seed, FixedScenario(closed(task(1)))) for seed in (1, 2)]
-    alone, together = (simulate_all(cases, count, lambda done: None) for count in (1, 2))
+    alone, together = (simulate_all(cases, count, lambda place, result: None) for count in (1, 2))
     for one, other in zip(alone, together, strict=True):
         assert dataclasses.replace(one, decide_s=0.0, total_s=0.0).curves == other.curves
         assert (one.seed, one.events) == (other.seed, other.events)
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
-    results = simulate_all([Case("random", "random", 1, GridChoice("generated", TINY))], 1, lambda done: None)
+    results = simulate_all([Case("random", "random", 1, GridChoice("generated", TINY))], 1, lambda place, result: None)
     files = plot_curves(results, tmp_path / "plots")
     assert {"use.svg", "waiting_jobs.svg", "TB_over_the_WAN.svg", "transfers_waiting.svg"} <= {f.name for f in files}
     assert all(file.stat().st_size > 1000 for file in files)
@@ -141,7 +141,7 @@ def test_the_command_prints_one_object_a_policy(tmp_path: Path, capsys: pytest.C
 def test_a_tuning_key_is_judged_by_its_consequences(capsys: pytest.CaptureFixture[str]) -> None:
     points = grid(read_ranges(shipped_catalogue(), ["NQUEUELIMITSITE_MC Production=1:500:499"], "atlas"))
     tiny = GridChoice("full", dataclasses.replace(TINY, days=0.2))
-    sweep_simulated(points, 1, 1, None, json=True, grid=tiny)
+    sweep_simulated(points, 1, 1, None, json=True, grid=("full", tiny))
     baseline, low, high = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert (baseline["policy"], low["policy"]) == ("baseline", "NQUEUELIMITSITE_MC Production=1")
     assert low["figures"] != high["figures"], "the value reaches the broker in the loop"
@@ -168,6 +168,6 @@ def test_the_command_refuses_at_once(
 def test_what_cannot_be_kept_is_refused_before_it_is_simulated(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.simulation.commands.simulate.simulate_all", None)
+    monkeypatch.setattr("broker.simulation.commands.running.simulate_all", None)
     assert simulate("--days", "0.1", "--queues", "4", "--cores", "200", "--store") == 4
     assert "there is no database yet" in capsys.readouterr().err

@@ -87,7 +87,8 @@ def verdict(name: str, mean: float | None, half_width: float | None) -> Verdict:
 def sentence(one: Comparison, first: Comparison) -> str:
     """What a comparison says, in words: the figures that decide, or with how many seeds they would.
 
-    Differences are parts of the mean of the first policy: ``flow delivers 3.1 % +- 1.2 more than seed``.
+    Differences are parts of the mean of the first policy: ``flow delivers 3.1 % +- 1.2 more``; that of waits is in
+    minutes: ``14 min longer wait``.
     """
     parts = []
     for name, verb, more, less in (
@@ -102,4 +103,7 @@ def sentence(one: Comparison, first: Comparison) -> str:
             parts.append(f"{verb} {abs(part):.1f} % +- {width:.1f} {more if part > 0 else less}")
         else:
             parts.append(f"{verb}: not told from {first.label} ({one.seeds_needed.get(name, 0)} seeds would find 2 %)")
+    waits = one.differences["wait_mean_s"].mean / 60.0
+    if "wait_mean_s" in one.told:
+        parts.append(f"{abs(waits):.0f} min {'longer' if waits > 0 else 'shorter'} wait")
     return f"{one.label}, against {first.label}: {'; '.join(parts)}"

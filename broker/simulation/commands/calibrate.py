@@ -130,9 +130,18 @@ def _check(grid: Path, jobs: Named | None, transfers: Named | None, json: bool) 
         for one in measures:
             print_json(one.document())
     else:
-        rows = [(one.quantity, one.measure, _short(one.value), f"{one.limit:g}", _word(one), one.cells, one.note)
-                for one in measures]  # fmt: skip
-        print_table(("quantity", "measure", "value", "limit", "", "cells", "note"), rows)
+        rows = [
+            (one.quantity, one.measure, _short(one.value), f"{one.limit:g}", _word(one),
+             "" if one.floor is None else _short(one.floor), one.cells, one.note)
+            for one in measures
+        ]  # fmt: skip
+        print_table(("quantity", "measure", "value", "limit", "", "true halves", "cells", "note"), rows)
+        below = [one for one in measures if one.below_floor]
+        if below:
+            remark(
+                f"note: {len(below)} limits are below what two true halves of these cells differ by (true halves): "
+                "a fit to other cells keeps them by luck alone"
+            )
     if any(one.passes is False for one in measures):
         raise typer.Exit(FAILED)
 

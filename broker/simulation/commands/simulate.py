@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from broker.cli.output import print_json, print_table, remark
-from broker.simulation.answers.figures_of_merit import FIGURES, cell, sentence
+from broker.cli.output import remark
+from broker.cli.time_arguments import duration
 from broker.simulation.answers.simulated_agents import simulate_through_database
-from broker.simulation.commands.documents import asked_of, policy_document
+from broker.simulation.commands.documents import asked_of
+from broker.simulation.commands.kept_cases import KeptCases
 from broker.simulation.commands.policies import wanted_policies
+from broker.simulation.commands.running import run_cases, show
 from broker.simulation.commands.stored_grid import snapshot_of
 from broker.simulation.commands.storing import check_store, store_simulation
 from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
-from broker.simulation.model.comparing import (
-    CaseResult,
-    Comparison,
-    ScenarioOf,
-    compare,
-    simulate_all,
-    simulate_case,
-)
+from broker.simulation.model.comparing import ScenarioOf, compare, simulate_case
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.grids import FRESH, GRIDS
 from broker.simulation.model.intervals import FEWEST_SEEDS
-from broker.simulation.model.plot import plot_curves
+from broker.simulation.model.plot import plot_curves, plot_differences
 from broker.simulation.model.scenario import Ages
 from broker.simulation.model.scenario_file import GridChoice, read_packed, read_scenario
 from broker.simulation.model.snapshot_grid import grid_of_snapshot
@@ -41,12 +33,6 @@ from broker.whatif.commands.what_if import cores
 
 #: How the names of files end that --grid takes.
 FILES = (".yaml", ".yml", ".gz")
-#: What the table shows.
-SHOWN = (
-    "delivered", "finish_mean_s", "wait_mean_s", "wait_95_s", "use", "wan_bytes_job", "failed", "rebrokered",
-    "share_deviation", "jain",
-)  # fmt: skip
-
 
 OwnProfiles = Annotated[
     list[Path] | None,
@@ -67,7 +53,15 @@ def simulate(
     profile: OwnProfiles = None,
     values: Values = None,
     days: Annotated[float | None, typer.Option("--days", help="Days of virtual time, the first for warm-up.")] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds, from 1 on.")] = FEWEST_SEEDS,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = FEWEST_SEEDS,
+    first_seed: Annotated[int, typer.Option("--seed-from", min=0, help="The first seed.")] = 1,
+    load: Annotated[
+        float | None, typer.Option("--load", help="Work offered over capacity; default: that of the grid.")
+    ] = None,
+    warm_up: Annotated[
+        str | None,
+        typer.Option("--warm-up", metavar="LENGTH", help="Left out of the figures, as 8h; else a third."),
+    ] = None,
     grid: GridOrFile = "generated",
     queues: Annotated[int, typer.Option("--queues", min=1, help="Queues of the grid.")] = 20,
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
@@ -82,6 +76,10 @@ def simulate(
         bool, typer.Option("--through-database", help="The agents themselves decide, on a database made for each run.")
     ] = False,
     dask: Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Keep each finished simulation here, and go on with what is there."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw curves into this folder.")] = None,
     store: Annotated[bool, typer.Option("--store", help="Keep the figures, for the web page and the API.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One object a policy.")] = False,
@@ -91,99 +89,99 @@ def simulate(
     wanted = wanted_policies(policy or [], profile or [], values or [], through_database)
     if snapshot is not None and scenario is not None:
         raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
-    size = days, queues, cores_total, fresh
-    made = _scenario(scenario, grid, *size) if snapshot is None else _stored(context, snapshot, *size)
-    drawn = made(1)  # a scenario that cannot run is refused before anything starts
+    size = GridSize(days, queues, cores_total, load, warm_up, fresh)
+    made = grid_of(scenario, grid, size) if snapshot is None else _stored(context, snapshot, size)
+    drawn = made(first_seed)  # a scenario that cannot run is refused before anything starts
     labels = [one.label for one in wanted]
     asked = asked_of(drawn, str(snapshot or scenario or grid), labels, seeds, through_database)
     if store:
         check_store(context)
-    cases = [one.case(made, seed) for seed in range(1, seeds + 1) for one in wanted]
-    with progress(len(cases)) as emit:
-        run = simulate_through_database if through_database else simulate_case
-        results = simulate_all(cases, processes or cores(), emit, dask, run)
+    kept = None if out is None else KeptCases(out)
+    cases = [one.case(made, seed) for seed in range(first_seed, first_seed + seeds) for one in wanted]
+    run = simulate_through_database if through_database else simulate_case
+    results = run_cases(cases, processes or cores(), dask, kept, run)
     comparisons = compare(results)
-    show(comparisons, results, json)
+    show(comparisons, results, json, 0.0 if drawn.closed else drawn.warm_up_s)
     if plot is not None:
-        for path in plot_curves(results, plot):
+        for path in (*plot_curves(results, plot), *plot_differences(comparisons, plot)):
             remark(f"written: {path}")
     if store:
         number = store_simulation(context, asked, comparisons, results, monotonic() - began_s)
         remark(f"stored: simulation {number}, page /simulations/{number}")
 
 
-def _stored(
-    context: typer.Context, name: str, days: float | None, queues: int, cores_total: int, fresh: bool
-) -> ScenarioOf:
-    return grid_of_snapshot(snapshot_of(context, name), _parameters(days, queues, cores_total), _changes(fresh))
+@dataclass(frozen=True)
+class GridSize:
+    """Size and load of a grid as the options say them; None where they say nothing."""
+
+    days: float | None = None
+    queues: int = 20
+    cores: int = 4000
+    load: float | None = None
+    warm_up: str | None = None
+    fresh: bool = False
+
+    @property
+    def parameters(self) -> GridParameters:
+        """The parameters; without a warm-up a third of the time, at most a day.
+
+        Raises:
+            NotADuration: the warm-up is none.
+        """
+        length = 3.0 if self.days is None else self.days
+        usual_s = min(86_400.0, length * 86_400.0 / 3.0)
+        return GridParameters(
+            days=length,
+            queues=self.queues,
+            cores=self.cores,
+            nuclei=max(1, min(12, self.queues // 4)),
+            load=self.load,
+            warm_up_s=usual_s if self.warm_up is None else duration(self.warm_up, "--warm-up").total_seconds(),
+        )
+
+    @property
+    def changes(self) -> tuple[tuple[str, Ages], ...]:
+        """Fields of the scenario that are set afterwards."""
+        return (("ages", FRESH),) if self.fresh else ()
 
 
-def _scenario(
-    path: Path | None, grid: str, days: float | None, queues: int, cores_total: int, fresh: bool
-) -> ScenarioOf:
+def _stored(context: typer.Context, name: str, size: GridSize) -> ScenarioOf:
+    return grid_of_snapshot(snapshot_of(context, name), size.parameters, size.changes)
+
+
+def grid_of(path: Path | None, grid: str, size: GridSize) -> ScenarioOf:
+    """The grid of a scenario file, of a calibration, or of a name.
+
+    Args:
+        path: of a scenario, which has its own size; None for none.
+        grid: a name, or a file of ``broker calibrate``.
+        size: of the grid.
+
+    Raises:
+        SimulationError: the file cannot be read, or a size is given beside a scenario.
+    """
     if path is None and grid not in GRIDS and Path(grid).suffix in FILES:
-        return _of_file(Path(grid), _parameters(days, queues, cores_total), fresh)
+        return _of_file(Path(grid), size)
     if path is None:
-        return GridChoice(grid, _parameters(days, queues, cores_total), _changes(fresh))
+        return GridChoice(grid, size.parameters, size.changes)
     text = read_packed(path)
-    if days is not None or fresh:
+    if size.days is not None or size.fresh or size.load is not None or size.warm_up is not None:
         raise SimulationError(
-            "--days and --fresh belong to generated grids", str(path), "set days and ages in the file"
+            "--days, --load, --warm-up and --fresh belong to generated grids",
+            str(path),
+            "set days, work, warm_up_s and ages in the file",
         )
     return read_scenario(text, str(path))
 
 
-def _of_file(path: Path, size: GridParameters, fresh: bool) -> ScenarioOf:
-    """A calibrated grid of the size of the options, but for what its file says; any other scenario as it is there."""
+def _of_file(path: Path, size: GridSize) -> ScenarioOf:
+    """A calibrated grid of the size of the options, but for what its file says; a load that is given goes first."""
     found = read_scenario(read_packed(path), str(path))
     if not isinstance(found, CalibratedChoice):
         raise SimulationError("the file holds no calibrated grid", str(path), "give it with --scenario")
     usual = GridParameters()
     said = {name: value for name, value in vars(found.parameters).items() if value != getattr(usual, name)}
-    ages = FRESH if fresh else Ages()
-    return dataclasses.replace(found, parameters=dataclasses.replace(size, **said), ages=ages)
-
-
-def _parameters(days: float | None, queues: int, cores_total: int) -> GridParameters:
-    length = 3.0 if days is None else days
-    nuclei = max(1, min(12, queues // 4))
-    warm_up_s = min(86_400.0, length * 86_400.0 / 3.0)
-    return GridParameters(days=length, queues=queues, cores=cores_total, nuclei=nuclei, warm_up_s=warm_up_s)
-
-
-def _changes(fresh: bool) -> tuple[tuple[str, Ages], ...]:
-    return (("ages", FRESH),) if fresh else ()
-
-
-@contextmanager
-def progress(cases: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr over so many simulations; nothing where stderr is no terminal."""
-    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=cases)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def show(comparisons: Sequence[Comparison], results: Sequence[CaseResult], json: bool) -> None:
-    """Print the comparison: as a table, or one object a policy."""
-    if json:
-        for one in comparisons:
-            print_json(policy_document(one, results))
-        return
-    rows = [(one.label, *(_cell(one, name) for name in SHOWN)) for one in comparisons]
-    seeds = len(comparisons[0].seeds) if comparisons else 0
-    title = (
-        f"mean +- half-width of the 95 % interval, {seeds} seed(s); * differs from {comparisons[0].label}, paired; "
-        "delivered and task h decide, the others after Holm"
-    )
-    print_table(("policy", *(FIGURES[name].title for name in SHOWN)), rows, title=title)
-    for one in comparisons[1:]:
-        remark(sentence(one, comparisons[0]))
-    if seeds < FEWEST_SEEDS:
-        remark(f"note: {seeds} seed(s) tell little: take at least {FEWEST_SEEDS}")
-
-
-def _cell(one: Comparison, name: str) -> str:
-    mean = one.means[name]
-    return f"{cell(name, mean.mean, mean.half_width)}{'*' if name in one.told else ''}"
+    if size.load is not None:
+        said["load"] = size.load
+    parameters = dataclasses.replace(size.parameters, **said)
+    return dataclasses.replace(found, parameters=parameters, ages=FRESH if size.fresh else Ages())

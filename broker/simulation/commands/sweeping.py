@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from time import monotonic
 
 import typer
@@ -11,15 +12,19 @@ from broker.cli.extras import require
 from broker.cli.output import remark
 from broker.gdpconfig.proposals import Proposal
 from broker.simulation.commands.documents import asked_of
-from broker.simulation.commands.simulate import progress, show
+from broker.simulation.commands.kept_cases import KeptCases
+from broker.simulation.commands.running import run_cases, show
 from broker.simulation.commands.storing import check_store, store_simulation
-from broker.simulation.model.comparing import Case, compare, simulate_all
+from broker.simulation.model.comparing import Case, ScenarioOf, compare
 from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.real.brokered import read_own_profile
 from broker.simulation.model.scenario_file import GridChoice
 
 #: The grid on which values are compared: full enough that limits bind.
 GRID = GridChoice("full", GridParameters(days=1.0, queues=20, cores=4000, nuclei=5, warm_up_s=28_800.0))
 BASELINE = "baseline"
+#: That decides where no own one is given.
+PROFILE = "seed"
 
 
 def sweep_simulated(
@@ -28,7 +33,9 @@ def sweep_simulated(
     processes: int,
     dask: str | None,
     json: bool,
-    grid: GridChoice | None = None,
+    grid: tuple[str, ScenarioOf] | None = None,
+    own_profile: Path | None = None,
+    out: Path | None = None,
     store_in: typer.Context | None = None,
 ) -> None:
     """Print the figures of the shipped tuning, and of each point against it, paired by seed.
@@ -39,7 +46,9 @@ def sweep_simulated(
         processes: at once.
         dask: address of a scheduler, None to work here.
         json: one object a point instead of a table.
-        grid: that is simulated; None: :data:`GRID`.
+        grid: that is simulated, with its name; None: :data:`GRID`.
+        own_profile: a file with the profile that decides; None: the profile ``seed``.
+        out: the folder that keeps finished simulations; None keeps none.
         store_in: the command whose database keeps the figures; None keeps nothing.
 
     Raises:
@@ -55,14 +64,18 @@ def sweep_simulated(
     for point in points:
         label = ", ".join(f"{one.key}={one.value}" for one in point)
         sides.append((label, tuple((one.key, one.value) for one in point)))
-    made = grid or GRID
-    cases = [Case(label, "seed", seed, made, values) for seed in range(1, seeds + 1) for label, values in sides]
-    with progress(len(cases)) as emit:
-        results = simulate_all(cases, processes, emit, dask)
+    name, made = grid or (GRID.grid, GRID)
+    profile = None if own_profile is None else read_own_profile(own_profile)
+    policy = PROFILE if profile is None else profile.profile
+    drawn = made(1)  # a grid that cannot run is refused before anything starts
+    cases = [
+        Case(label, policy, seed, made, values, profile) for seed in range(1, seeds + 1) for label, values in sides
+    ]
+    results = run_cases(cases, processes, dask, None if out is None else KeptCases(out))
     comparisons = compare(results)
-    show(comparisons, results, json)
+    show(comparisons, results, json, drawn.warm_up_s)
     if store_in is None:
         return
-    asked = asked_of(made(1), f"sweep on {made.grid}", [label for label, _ in sides], seeds, through_database=False)
+    asked = asked_of(drawn, f"sweep on {name}", [label for label, _ in sides], seeds, through_database=False)
     number = store_simulation(store_in, asked, comparisons, results, monotonic() - began_s)
     remark(f"stored: simulation {number}, page /simulations/{number}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -118,7 +118,7 @@ def _curves(run: Run) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
 def simulate_all(
     cases: Sequence[Case],
     processes: int,
-    emit: Callable[[int], None],
+    emit: Callable[[int, CaseResult], None],
     dask: str | None = None,
     simulate: Callable[[Case], CaseResult] = simulate_case,
 ) -> list[CaseResult]:
@@ -127,7 +127,7 @@ def simulate_all(
     Args:
         cases: to run.
         processes: at once; 1 runs them in this one.
-        emit: told how many are done.
+        emit: told of each as it is finished, with its position.
         dask: address of a scheduler; then its workers run them.
         simulate: runs one; a function of a module, as it travels to other processes.
 
@@ -135,26 +135,34 @@ def simulate_all(
         SimulationError: a scenario cannot be simulated.
         BrokerError: the cluster cannot be reached.
     """
-    results = []
+    results: dict[int, CaseResult] = {}
     with_pool = _on_cluster(cases, dask, simulate) if dask is not None else _in_processes(cases, processes, simulate)
-    for result in with_pool:
-        results.append(result)
-        emit(len(results))
-    return results
+    for place, result in with_pool:
+        results[place] = result
+        emit(place, result)
+    return [results[place] for place in range(len(cases))]
 
 
-def _in_processes(
-    cases: Sequence[Case], processes: int, simulate: Callable[[Case], CaseResult]
-) -> Iterator[CaseResult]:
-    if processes == 1 or len(cases) == 1:
-        yield from map(simulate, cases)
+Finished = Iterator[tuple[int, CaseResult]]
+
+
+def _in_processes(cases: Sequence[Case], processes: int, simulate: Callable[[Case], CaseResult]) -> Finished:
+    """The cases as they are finished."""
+    if processes == 1 or len(cases) <= 1:
+        yield from enumerate(map(simulate, cases))
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, len(cases)), context, background.install) as pool:
-        yield from pool.map(simulate, cases)
+        places = {pool.submit(simulate, case): place for place, case in enumerate(cases)}
+        try:
+            for future in as_completed(places):
+                yield places[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def _on_cluster(cases: Sequence[Case], address: str, simulate: Callable[[Case], CaseResult]) -> Iterator[CaseResult]:
+def _on_cluster(cases: Sequence[Case], address: str, simulate: Callable[[Case], CaseResult]) -> Finished:
     try:
         import distributed
     except ImportError as error:
@@ -167,7 +175,10 @@ def _on_cluster(cases: Sequence[Case], address: str, simulate: Callable[[Case], 
     except (OSError, ValueError) as error:
         raise BrokerError("nobody answers at the address of the cluster", address, "start the scheduler") from error
     with client:
-        yield from client.gather(client.map(simulate, cases, pure=False))
+        places = {future: place for place, future in enumerate(client.map(simulate, cases, pure=False))}
+        ended: Any = distributed.as_completed
+        for future in ended(list(places)):
+            yield places[future], future.result()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from broker.simulation.model.scenario import Ages, Outage, Pilots, Queue, Scenar
 from broker.simulation.model.streams import stream
 
 DAY_S = 86_400.0
+USUAL_LOAD = 0.9
 #: Leaf shares: target weight, part of the offered core time, and the kinds of jobs that go with each.
 SHARES = (
     ("MC Production", 60.0, 0.80, ("simul", "digi_reco")),
@@ -29,7 +30,7 @@ class GridParameters:
     """Size and mix of a generated grid; all of it is assumed, the defaults follow published figures of real grids.
 
     Attributes:
-        load: work offered over capacity, as published.
+        load: work offered over capacity, as published; None: what is usual for the grid.
         jobs: of all tasks; None: as many as the load asks for.
         mean_jobs: of a task is LN(median_jobs, spread_jobs), at most most_jobs.
         speed_spread: of ln(hidden speed); 0 for a grid that publishes the truth.
@@ -40,7 +41,7 @@ class GridParameters:
     queues: int = 200
     cores: int = 100_000
     nuclei: int = 12
-    load: float = 0.9
+    load: float | None = None
     jobs: int | None = None
     median_jobs: float = 50.0
     spread_jobs: float = 1.5
@@ -55,6 +56,11 @@ class GridParameters:
     wan_bytes_s: float = 1.25e9
     warm_up_s: float = DAY_S
 
+    @property
+    def offered_load(self) -> float:
+        """The load, :data:`USUAL_LOAD` where none is given."""
+        return USUAL_LOAD if self.load is None else self.load
+
 
 def generate(parameters: GridParameters, seed: int, ages: Ages | None = None, pilots: Pilots | None = None) -> Scenario:
     """A scenario of the given size; the same arguments give the same one.
@@ -68,8 +74,10 @@ def generate(parameters: GridParameters, seed: int, ages: Ages | None = None, pi
             "grid parameters",
             "give at least one of each, and a core a queue",
         )
-    if not (parameters.load > 0 and parameters.days > 0):
-        raise SimulationError(f"load {parameters.load}, {parameters.days} days", "grid parameters", "both are positive")
+    if not (parameters.offered_load > 0 and parameters.days > 0):
+        raise SimulationError(
+            f"load {parameters.offered_load}, {parameters.days} days", "grid parameters", "both are positive"
+        )
     sites = _sites(parameters, seed)
     queues = _queues(parameters, len(sites), seed)
     tasks = draw_tasks(parameters, queues, sites, seed)
@@ -160,7 +168,7 @@ def draw_tasks(
     """Tasks until the load is offered: each share by its weight, in core time at the mean queue."""
     capacity = sum(queue.cores for queue in queues)
     power = sum(queue.cores * queue.corepower for queue in queues) / capacity
-    offered = parameters.load * capacity * parameters.days * DAY_S
+    offered = parameters.offered_load * capacity * parameters.days * DAY_S
     tasks: list[Task] = []
     for share, (name, _, part, kinds) in enumerate(SHARES):
         usable = [KINDS[kind] for kind in kinds if any(fits(queue, KINDS[kind]) for queue in queues)]

@@ -12,17 +12,23 @@ from broker.simulation.model.scenario import Ages, Outage, Scenario, check
 FRESH = Ages(0.0, 0.0, 0.0, 0.0)
 
 
+def _quiet(parameters: GridParameters, usual_load: float) -> GridParameters:
+    """Without random outages, and with the load of the grid where none is given."""
+    load = usual_load if parameters.load is None else parameters.load
+    return dataclasses.replace(parameters, load=load, outage_mean_days=0.0)
+
+
 def _calm(parameters: GridParameters, seed: int) -> Scenario:
-    return generate(dataclasses.replace(parameters, load=0.6, outage_mean_days=0.0), seed)
+    return generate(_quiet(parameters, 0.6), seed)
 
 
 def _full(parameters: GridParameters, seed: int) -> Scenario:
-    return generate(dataclasses.replace(parameters, load=1.1, outage_mean_days=0.0), seed)
+    return generate(_quiet(parameters, 1.1), seed)
 
 
 def _outage(parameters: GridParameters, seed: int) -> Scenario:
     """The largest site is down for a quarter of the time, without notice, from the middle on."""
-    scenario = generate(dataclasses.replace(parameters, load=0.8, outage_mean_days=0.0), seed)
+    scenario = generate(_quiet(parameters, 0.8), seed)
     cores = [sum(q.cores for q in scenario.queues if q.site == site) for site in range(len(scenario.sites))]
     largest = cores.index(max(cores))
     queues = tuple(number for number, queue in enumerate(scenario.queues) if queue.site == largest)
@@ -32,7 +38,7 @@ def _outage(parameters: GridParameters, seed: int) -> Scenario:
 
 def _black_hole(parameters: GridParameters, seed: int) -> Scenario:
     """The queue of median size fails nine of ten jobs within a hundredth of their time."""
-    scenario = generate(dataclasses.replace(parameters, load=0.8, outage_mean_days=0.0), seed)
+    scenario = generate(_quiet(parameters, 0.8), seed)
     order = sorted(range(len(scenario.queues)), key=lambda number: scenario.queues[number].cores)
     hole = order[len(order) // 2]
     queues = list(scenario.queues)
@@ -42,7 +48,7 @@ def _black_hole(parameters: GridParameters, seed: int) -> Scenario:
 
 def _wrong_corepower(parameters: GridParameters, seed: int) -> Scenario:
     """True speeds spread by a factor of 1.8 around what is published."""
-    return generate(dataclasses.replace(parameters, load=0.8, speed_spread=0.6, outage_mean_days=0.0), seed)
+    return generate(dataclasses.replace(_quiet(parameters, 0.8), speed_spread=0.6), seed)
 
 
 GRIDS: dict[str, Callable[[GridParameters, int], Scenario]] = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from broker.errors import BrokerError
-from broker.simulation.model.comparing import CaseResult
+from broker.simulation.model.comparing import PRIMARY, CaseResult, Comparison
 
 
 def plot_curves(results: Sequence[CaseResult], folder: Path) -> list[Path]:
@@ -17,19 +19,10 @@ def plot_curves(results: Sequence[CaseResult], folder: Path) -> list[Path]:
     Raises:
         BrokerError: matplotlib is not installed, or the folder cannot be written.
     """
-    try:
-        import matplotlib
-
-        matplotlib.use("svg")
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise BrokerError("pictures need matplotlib", "--plot", "install it: pip install 'gridbroker[plot]'") from error
+    pyplot = _pyplot()
     if not results:
         return []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BrokerError(f"the folder cannot be made: {error.strerror}", str(folder), "name another one") from error
+    _make(folder)
     labels = list(dict.fromkeys(result.label for result in results))
     files = []
     for name in results[0].curves:
@@ -47,3 +40,57 @@ def plot_curves(results: Sequence[CaseResult], folder: Path) -> list[Path]:
         figure.savefig(files[-1])
         pyplot.close(figure)
     return files
+
+
+#: Figures whose differences are drawn, those that decide first.
+COMPARED = (*PRIMARY, "wait_mean_s", "use", "wan_bytes_job", "failed")
+
+
+def plot_differences(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
+    """A picture of the differences to the first policy with their 95 % intervals, in parts of its mean.
+
+    A figure of which a policy has no interval, or the first no mean, is left out. Returns the file, none where there is
+    nothing to draw.
+
+    Raises:
+        BrokerError: matplotlib is not installed, or the folder cannot be written.
+    """
+    pyplot = _pyplot()
+    if len(comparisons) < 2:
+        return []
+    _make(folder)
+    first = comparisons[0].means
+    names = [name for name in COMPARED if math.isfinite(first[name].mean) and first[name].mean]
+    figure, axes = pyplot.subplots(1, len(names), figsize=(2.6 * len(names), 0.5 * len(comparisons) + 1.5), sharey=True)
+    for axis, name in zip(np.atleast_1d(axes), names, strict=True):
+        for place, one in enumerate(comparisons[1:]):
+            found, whole = one.differences[name], abs(first[name].mean)
+            if math.isfinite(found.half_width):
+                axis.errorbar(100 * found.mean / whole, place, xerr=100 * found.half_width / whole, fmt="o", capsize=3)
+        axis.axvline(0.0, color="grey", linewidth=0.8)
+        axis.set_title(name)
+        axis.set_xlabel(f"% of {comparisons[0].label}")
+        axis.set_yticks(range(len(comparisons) - 1), [one.label for one in comparisons[1:]])
+    figure.tight_layout()
+    file = folder / "differences.svg"
+    figure.savefig(file)
+    pyplot.close(figure)
+    return [file]
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+
+        matplotlib.use("svg")
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise BrokerError("pictures need matplotlib", "--plot", "install it: pip install 'gridbroker[plot]'") from error
+    return pyplot
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BrokerError(f"the folder cannot be made: {error.strerror}", str(folder), "name another one") from error

@@ -116,7 +116,7 @@ def _tasks(
     random = stream(seed, "calibrated", "arrivals")
     names, parts = list(kinds), np.array([part for _, part in kinds.values()])
     cost = {name: _core_s(kind) for name, (kind, _) in kinds.items()}
-    left = parameters.load * sum(queue.cores for queue in queues) * parameters.days * DAY_S
+    left = parameters.offered_load * sum(queue.cores for queue in queues) * parameters.days * DAY_S
     tasks: list[Task] = []
     while left > 0:
         name = str(random.choice(names, p=parts / parts.sum()))

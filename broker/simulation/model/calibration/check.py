@@ -7,8 +7,9 @@ smallest measured, and so on. Queues are matched by campaign, site and memory as
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ DISTANCE_LIMIT, POOLED_LIMIT, MIX_LIMIT = 0.15, 0.10, 0.10
 LINK_LIMIT, CONCENTRATION_LIMIT, ASKED_LIMIT = 0.25, 0.10, 0.15
 TOP_PARTS = (0.01, 0.05, 0.1)
 RESAMPLES = 200
+#: Halves that are drawn for a floor, and cells that each needs at least.
+SPLITS, FEWEST_FOR_FLOOR = 100, 5
 NAMES = {0.1: "p10", 0.5: "p50", 0.75: "p75", 0.9: "p90"}
 
 
@@ -42,6 +45,9 @@ class Measure:
         value: found, None where nothing can be compared; ``note`` says why.
         limit: that the value may not exceed.
         low, high: 95 % interval of the value by drawing cells again, None where there are too few.
+        floor: what two halves of the real cells would be off from each other, were each as large as all of them; None
+            where cells are matched one by one, or are too few. A limit below it cannot be asked of a fit to another
+            half, however good.
     """
 
     quantity: str
@@ -52,6 +58,12 @@ class Measure:
     low: float | None = None
     high: float | None = None
     note: str = ""
+    floor: float | None = None
+
+    @property
+    def below_floor(self) -> bool:
+        """Whether the limit is smaller than what true halves differ by."""
+        return self.floor is not None and self.limit < self.floor
 
     @property
     def passes(self) -> bool | None:
@@ -64,12 +76,13 @@ class Measure:
             "kind": "measure", "quantity": self.quantity, "measure": self.measure, "value": self.value,
             "limit": self.limit, "passes": self.passes, "cells": self.cells,
             "interval": None if self.low is None else [self.low, self.high], "note": self.note or None,
+            "floor": self.floor, "limit_below_floor": self.below_floor,
         }  # fmt: skip
 
 
 def check_profiles(calibration: Calibration, profiles: Profiles) -> list[Measure]:
     """All measures of jobs; ``profiles`` are of another half, time or site than the fit."""
-    labels = [cell for cell in profiles.labels if cell.jobs >= FEWEST_JOBS]
+    labels = sorted((cell for cell in profiles.labels if cell.jobs >= FEWEST_JOBS), key=lambda cell: -cell.jobs)
     queues = [cell for cell in profiles.queues if cell.jobs >= FEWEST_JOBS]
     kinds = [kind for kind in calibration.kinds if kind.jobs >= FEWEST_JOBS]
     made = [simulated(kind, number) for number, kind in enumerate(kinds)]
@@ -87,7 +100,7 @@ def check_profiles(calibration: Calibration, profiles: Profiles) -> list[Measure
     found += _asked(matched)
     found.append(
         Measure("queue time", "p50 and p90 inside the simulated interval", None, 0.0, 0,
-                note="profiles hold no queue times; --check --records has them")
+                note="profiles hold no queue times, and no calibration says how much work arrives when")
     )  # fmt: skip
     return found
 
@@ -108,20 +121,21 @@ def simulated(kind: KindFit, number: int) -> dict[str, tuple[float, ...]]:
 
 
 def _of_labels(labels: Sequence[Cell], made: Sequence[Mapping[str, tuple[float, ...]]]) -> list[Measure]:
-    found, every = [], []
+    found, every, rows = [], [], []
     for name in QUANTITIES:
         real = np.array([_three(cell, name) for cell in labels if name in cell.quantities]).reshape(-1, 3)
         model = np.array([one[name] for one in made if name in one]).reshape(-1, 3)
         if not len(real) or not len(model):
             found.append(Measure(f"{name} by label", "median abs ln ratio", None, MEDIAN_LIMIT, 0, note="no cells"))
             continue
-        off = _in_order(real, model)
+        off = in_order(real, model)
         every.append(off)
-        found += _two(f"{name} by label", off)
-    return found + (_two("all quantities by label", np.concatenate(every)) if every else [])
+        found += _two(f"{name} by label", off, halves=[real])
+        rows.append(real)
+    return found + (_two("all quantities by label", np.concatenate(every), halves=rows) if every else [])
 
 
-def _in_order(real: Floats, model: Floats) -> Floats:
+def in_order(real: Floats, model: Floats) -> Floats:
     """(cells, 3) abs(ln simulated/real), where cells are matched by the order of each quantile."""
     places = (np.arange(len(real)) + 0.5) / len(real)
     known = (np.arange(len(model)) + 0.5) / len(model)
@@ -151,12 +165,55 @@ def _of_queues(matched: Sequence[tuple[Cell, KindFit]], missed: Sequence[str]) -
     return found + (_two("all quantities by queue", np.concatenate(every), note) if every else [])
 
 
-def _two(quantity: str, off: Floats, note: str = "") -> list[Measure]:
+def _two(quantity: str, off: Floats, note: str = "", halves: Sequence[Floats] = ()) -> list[Measure]:
+    """Both limits of a quantity; ``halves`` are the real cells of each quantity where they are matched by order."""
+
+    def between(part: float, one: Sequence[int], other: Sequence[int]) -> float:
+        pairs = [in_order(real[_inside(other, real)], real[_inside(one, real)]) for real in halves]
+        return float(np.quantile(np.concatenate(pairs), part))
+
+    cells = min((len(real) for real in halves), default=0)
     return [
         Measure(quantity, f"{word} abs ln ratio of p10, p50, p90", float(np.quantile(off, part)), limit, len(off),
-                *_again(off, lambda rows, part=part: float(np.quantile(rows, part))), note=note)
+                *_again(off, lambda rows, part=part: float(np.quantile(rows, part))), note=note,
+                floor=sampling_floor(cells, partial(between, part)))
         for word, part, limit in (("median", 0.5, MEDIAN_LIMIT), ("p90", 0.9, P90_LIMIT))
     ]  # fmt: skip
+
+
+def _inside(places: Sequence[int], rows: Floats) -> list[int]:
+    return [place for place in places if place < len(rows)]
+
+
+def sampling_floor(cells: int, off: Callable[[Sequence[int], Sequence[int]], float]) -> float | None:
+    """What a measure says of two samples of so many cells that differ by chance alone.
+
+    The cells are split into halves at random, a hundred times; neighbours in order of size are put on different sides,
+    as in halves by odd and even rank. The middle of what the halves are off is for half the cells: for all of them it
+    is smaller by the root of two.
+
+    Args:
+        cells: in order of size.
+        off: of two lists of their positions.
+
+    >>> sampling_floor(4, lambda one, other: 1.0) is None
+    True
+    >>> round(sampling_floor(40, lambda one, other: float(len(one) == len(other))), 4)
+    0.7071
+    """
+    if cells < 2 * FEWEST_FOR_FLOOR:
+        return None
+    random = stream(0, "calibration", "halves")
+    found = []
+    for _ in range(SPLITS):
+        turned = random.integers(2, size=(cells + 1) // 2)
+        sides: tuple[list[int], list[int]] = ([], [])
+        for place in range(cells):
+            sides[(place + int(turned[place // 2])) % 2].append(place)
+        value = off(*sides)
+        if math.isfinite(value):
+            found.append(value)
+    return float(np.median(found) / math.sqrt(2.0)) if found else None
 
 
 def _again(rows: Floats, figure: Any) -> tuple[float | None, float | None]:
@@ -191,11 +248,20 @@ def _failures(
     pooled, pooled_made = np.average(rates, weights=real_jobs), np.average(made, weights=model_jobs)
     off = abs(pooled_made / pooled - 1) if pooled > 0 else math.inf
     low, high = _again(rates, lambda rows: kolmogorov(rows, made))
+    jobs, some = np.array(real_jobs), 0 if by == "queues" else len(rates)
+
+    def apart(one: Sequence[int], other: Sequence[int]) -> float:
+        return kolmogorov(rates[list(one)], rates[list(other)])
+
+    def pooled_off(one: Sequence[int], other: Sequence[int]) -> float:
+        sides = [float(np.average(rates[list(side)], weights=jobs[list(side)])) for side in (one, other)]
+        return abs(sides[0] / sides[1] - 1) if sides[1] > 0 else math.inf
+
     return [
         Measure(title, "Kolmogorov distance over cells", kolmogorov(rates, made), DISTANCE_LIMIT, len(rates),
-                low, high),
+                low, high, floor=sampling_floor(some, apart)),
         Measure(title, "pooled rate, part off", float(off), POOLED_LIMIT, len(rates),
-                note=f"real {pooled:.4f}, simulated {pooled_made:.4f}"),
+                note=f"real {pooled:.4f}, simulated {pooled_made:.4f}", floor=sampling_floor(some, pooled_off)),
     ]  # fmt: skip
 
 
@@ -218,7 +284,16 @@ def _mix(labels: Sequence[Cell], kinds: Sequence[KindFit]) -> Measure:
     parts = (real / real.sum(), made / made.sum())
     note = "; ".join(f"{name} {a:.3f} real {b:.3f} simulated" for name, a, b in zip(CLASSES, *parts, strict=True))
     off = float(np.abs(parts[0] - parts[1]).sum() / 2)
-    return Measure("classes of failure", "total variation", off, MIX_LIMIT, len(labels), note=note)
+    counts = np.array([[float(cell.failures.get(name, 0)) for name in CLASSES] for cell in labels])
+
+    def between(one: Sequence[int], other: Sequence[int]) -> float:
+        sums = [counts[list(side)].sum(axis=0) for side in (one, other)]
+        if not all(total.sum() for total in sums):
+            return math.nan
+        return float(np.abs(sums[0] / sums[0].sum() - sums[1] / sums[1].sum()).sum() / 2)
+
+    floor = sampling_floor(len(labels), between)
+    return Measure("classes of failure", "total variation", off, MIX_LIMIT, len(labels), note=note, floor=floor)
 
 
 def _asked(matched: Sequence[tuple[Cell, KindFit]]) -> list[Measure]:

@@ -124,14 +124,35 @@ def calibrate(profiles: Profiles, links: LinkFit | None = None) -> Calibration:
     asked = {cell.name: cell.memory_asked_mb for cell in profiles.queues if cell.memory_asked_mb}
     usable = [cell for cell in profiles.labels if set(cell.quantities) >= NEEDED]
     ordered = sorted(usable, key=lambda cell: (-cell.jobs, cell.quantities["cpu_s"].p50))
+    kinds, notes = _to_queues([_kind(cell, _asked(cell, asked)) for cell in ordered], usable, profiles.queues)
     return Calibration(
         origin=profiles.origin,
-        kinds=tuple(_kind(cell, _asked(cell, asked)) for cell in ordered),
+        kinds=tuple(kinds),
         classes=tuple(_classes(profiles.queues)),
         between=_between(ordered),
         links=links,
         left_out=profiles.dropped,
+        notes=notes,
     )
+
+
+def _to_queues(
+    kinds: list[KindFit], labels: Sequence[Cell], queues: Sequence[Cell]
+) -> tuple[list[KindFit], tuple[str, ...]]:
+    """The kinds with failures scaled to the rate of the queues where these count more jobs than the labels do.
+
+    A few large labels make the pooled rate of a part of the labels, and say little of the others. Queues whose labels
+    are told count all jobs that ran there, so that their rate is that of all labels.
+    """
+    told = {queue for cell in labels for queue in (cell.queues or {})}
+    there = [cell for cell in queues if cell.name in told and not cell.site]
+    jobs, of_labels = sum(cell.jobs for cell in there), sum(cell.jobs for cell in labels)
+    failed, failed_here = sum(cell.failed for cell in there), sum(cell.failed for cell in labels)
+    if jobs <= of_labels or not failed_here or not failed:
+        return kinds, ()
+    factor = (failed / jobs) / (failed_here / of_labels)
+    scaled = [dataclasses.replace(kind, failed=min(kind.jobs, round(kind.failed * factor))) for kind in kinds]
+    return scaled, (f"failures of labels times {factor:.3f}: {jobs} jobs at their queues, {of_labels} of the labels",)
 
 
 def _kind(cell: Cell, asked_mb: Mapping[float, float]) -> KindFit:

@@ -1,0 +1,104 @@
+"""Finished simulations of a comparison in a folder, one file each: a comparison goes on where it was stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from broker import __version__
+from broker.simulation.model.comparing import Case, CaseResult
+from broker.simulation.model.errors import SimulationError
+
+_FORM: TypeAdapter[CaseResult] = TypeAdapter(CaseResult)
+TABLE = "table.txt"
+
+
+class KeptCases:
+    """The folder of a comparison.
+
+    A file is named after policy, seed, and what else decides its figures: the grid, values, the profile and the version
+    of the broker. So a case of other settings is never taken for this one; it is left alone.
+
+    Args:
+        folder: made if it is not there.
+
+    Attributes:
+        folder: of the files.
+
+    Raises:
+        SimulationError: the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SimulationError(
+                f"the folder cannot be made: {error.strerror}", str(folder), "name another"
+            ) from error
+
+    def found(self, cases: Sequence[Case]) -> dict[int, CaseResult]:
+        """The finished ones of the cases, by position.
+
+        Raises:
+            SimulationError: a file of one of them cannot be read.
+        """
+        known = {}
+        for place, case in enumerate(cases):
+            path = self._path(case)
+            if path.exists():
+                known[place] = _read(path)
+        return known
+
+    def keep(self, case: Case, result: CaseResult) -> None:
+        """Write a finished case: whole, or not at all."""
+        self._write(self._path(case), json.dumps(_strict(dataclasses.asdict(result)), allow_nan=False))
+
+    def keep_table(self, text: str) -> None:
+        """Write the comparison of what is finished so far."""
+        self._write(self.folder / TABLE, text)
+
+    def others(self, cases: Sequence[Case]) -> int:
+        """Files of finished cases of other settings."""
+        own = {self._path(case) for case in cases}
+        return sum(1 for path in self.folder.glob("*.json") if path not in own)
+
+    def _write(self, path: Path, text: str) -> None:
+        beside = path.with_name(f".{path.name}.part")
+        try:
+            beside.write_text(text, encoding="utf-8")
+            os.replace(beside, path)
+        except OSError as error:
+            raise SimulationError(f"it cannot be written: {error.strerror}", str(path), "give it room") from error
+
+    def _path(self, case: Case) -> Path:
+        said = repr((__version__, case.policy, case.values, case.profile, case.scenario_of))
+        name = "".join(letter if letter.isalnum() or letter in "_-" else "-" for letter in case.label)[:80]
+        digest = hashlib.sha256(f"{case.label}\n{said}".encode()).hexdigest()[:12]
+        return self.folder / f"{name}-seed-{case.seed:04d}-{digest}.json"
+
+
+def _read(path: Path) -> CaseResult:
+    try:
+        return _FORM.validate_python(json.loads(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise SimulationError(f"a finished case cannot be read: {first}", str(path), "remove the file") from error
+
+
+def _strict(value: Any) -> Any:
+    """The value without what JSON lacks: figures that are not known, or beyond the record, become texts."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: _strict(one) for key, one in value.items()}
+    return [_strict(one) for one in value] if isinstance(value, list | tuple) else value
