@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import itertools
 import json
 import math
 from pathlib import Path
@@ -181,9 +182,9 @@ def test_a_fit_does_not_meet_jobs_that_are_twice_as_long() -> None:
 def test_the_floor_is_what_true_halves_differ_by() -> None:
     random = np.random.default_rng(3)
     drawn = [
-        random.standard_normal((60, 1)) + np.zeros(3) for _ in range(40)
+        np.exp(random.standard_normal((60, 1)) + np.zeros(3)) for _ in range(40)
     ]  # labels of one distribution, the three quantiles of each moved alike
-    found = np.median([float(np.quantile(in_order(one, two), 0.5)) for one, two in zip(drawn, drawn[1:], strict=False)])
+    found = np.median([float(np.quantile(in_order(one, two), 0.5)) for one, two in itertools.pairwise(drawn)])
     floors = [
         sampling_floor(60, lambda one, two, own=own: float(np.quantile(in_order(own[two], own[one]), 0.5)))
         for own in drawn[:10]

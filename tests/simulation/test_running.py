@@ -13,7 +13,7 @@ import pytest
 from broker.cli.main import main
 from broker.simulation.commands.kept_cases import TABLE, KeptCases
 from broker.simulation.commands.running import Lines, run_cases, unsteady
-from broker.simulation.commands.simulate import GridSize, grid_of
+from broker.simulation.commands.simulate import grid_of, size_of
 from broker.simulation.model.comparing import Case, CaseResult, compare, simulate_case
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.plot import plot_differences
@@ -142,8 +142,8 @@ def test_differences_are_drawn(tmp_path: Path) -> None:
 
 
 def test_size_load_and_warm_up_are_those_of_the_options() -> None:
-    size = GridSize(days=0.5, queues=6, cores=500, load=0.3, warm_up="2h")
-    light, usual = (grid_of(None, "calm", one)(1) for one in (size, dataclasses.replace(size, load=None)))
+    sizes = (size_of(0.5, 6, 500, load, "2h") for load in (0.3, None))
+    light, usual = (grid_of(None, "calm", one)(1) for one in sizes)
     assert light.warm_up_s == 7200.0
     assert sum(one.jobs for one in light.tasks) < 0.8 * sum(one.jobs for one in usual.tasks)
 

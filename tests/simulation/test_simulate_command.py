@@ -110,6 +110,31 @@ def test_a_sweep_over_stored_cycles_is_no_simulation_to_keep(broker: Broker) -> 
     assert status == 3 and "add --simulate" in json.dumps(told["error"])
 
 
+@pytest.mark.parametrize("option", [("--grid", "calm"), ("--out", "kept"), ("--profile", "mine.yaml")])
+def test_what_is_about_a_simulated_grid_needs_one(broker: Broker, option: tuple[str, str]) -> None:
+    status, told = broker("sweep", "NQUEUED_SAT_CAP=50:100:50", *option, "--json")
+    assert status == 3 and f"{option[0]} is about a simulated grid" in json.dumps(told["error"])
+
+
+def test_a_sweep_runs_on_an_own_grid_by_an_own_profile(
+    database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    grid, profile = tmp_path / "grid.yaml", tmp_path / "mine.yaml"
+    grid.write_text("grid: calm\nparameters: {days: 0.05, queues: 4, cores: 300, nuclei: 1, warm_up_s: 0}\n")
+    profile.write_text("profile: mine\nextends: flow\n")
+    shown = runner(capsys, "--db", database.url, "sweep", "FLOW_BYTE_PRICE=1:5:4")(
+        "--simulate", "--grid", str(grid), "--profile", str(profile), "--out", str(tmp_path / "out"), "--seeds", "1",
+        "--processes", "1", "--json",
+    )  # fmt: skip
+    assert shown.status == 0, shown.err
+    assert [json.loads(line)["policy"] for line in shown.out.splitlines()] == [
+        "baseline", "FLOW_BYTE_PRICE=1", "FLOW_BYTE_PRICE=5",
+    ]  # fmt: skip
+    assert len(list((tmp_path / "out").glob("*.json"))) == 3
+    refused = runner(capsys, "--db", database.url, "sweep", "FLOW_BYTE_PRICE=1:5:4")("--simulate", "--grid", "moon")
+    assert refused.status == 3 and "no grid is called moon" in refused.err and "black_hole" in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "status"),
     [

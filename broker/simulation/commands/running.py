@@ -11,8 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from broker.cli.output import print_json, print_table, remark
-from broker.cli.rendering.tables import Body, lay_out
+from broker.cli.output import Body, lay_out, print_json, print_table, remark
 from broker.simulation.answers.figures_of_merit import FIGURES, cell, sentence
 from broker.simulation.commands.documents import policy_document
 from broker.simulation.commands.kept_cases import TABLE, KeptCases

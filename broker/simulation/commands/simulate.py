@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from broker.cli.context import duration
 from broker.cli.output import remark
-from broker.cli.time_arguments import duration
 from broker.simulation.answers.simulated_agents import simulate_through_database
 from broker.simulation.commands.documents import asked_of
 from broker.simulation.commands.kept_cases import KeptCases
@@ -46,6 +46,24 @@ GridOrFile = Annotated[
     str, typer.Option("--grid", metavar="NAME|FILE", help=f"A file of calibrate, or one of {', '.join(GRIDS)}.")
 ]
 
+FirstSeed = Annotated[int, typer.Option("--seed-from", min=0, help="The first seed.")]
+Load = Annotated[float | None, typer.Option("--load", help="Work offered over capacity; default: that of the grid.")]
+WarmUp = Annotated[
+    str | None,
+    typer.Option("--warm-up", metavar="LENGTH", help="Left out of the figures, as 8h; else a third."),
+]
+StoredGrid = Annotated[
+    str | None,
+    typer.Option("--snapshot", metavar="ID|newest|FILE", help="The grid of a stored snapshot, its work generated."),
+]
+ThroughDatabase = Annotated[
+    bool, typer.Option("--through-database", help="The agents themselves decide, on a database made for each run.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Keep each finished simulation here, and go on with what is there."),
+]
+
 
 def simulate(
     context: typer.Context,
@@ -54,32 +72,19 @@ def simulate(
     values: Values = None,
     days: Annotated[float | None, typer.Option("--days", help="Days of virtual time, the first for warm-up.")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = FEWEST_SEEDS,
-    first_seed: Annotated[int, typer.Option("--seed-from", min=0, help="The first seed.")] = 1,
-    load: Annotated[
-        float | None, typer.Option("--load", help="Work offered over capacity; default: that of the grid.")
-    ] = None,
-    warm_up: Annotated[
-        str | None,
-        typer.Option("--warm-up", metavar="LENGTH", help="Left out of the figures, as 8h; else a third."),
-    ] = None,
+    first_seed: FirstSeed = 1,
+    load: Load = None,
+    warm_up: WarmUp = None,
     grid: GridOrFile = "generated",
     queues: Annotated[int, typer.Option("--queues", min=1, help="Queues of the grid.")] = 20,
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
     scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")] = None,
-    snapshot: Annotated[
-        str | None,
-        typer.Option("--snapshot", metavar="ID|newest|FILE", help="The grid of a stored snapshot, its work generated."),
-    ] = None,
+    snapshot: StoredGrid = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Policies see the grid as it is now.")] = False,
     processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")] = None,
-    through_database: Annotated[
-        bool, typer.Option("--through-database", help="The agents themselves decide, on a database made for each run.")
-    ] = False,
+    through_database: ThroughDatabase = False,
     dask: Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Keep each finished simulation here, and go on with what is there."),
-    ] = None,
+    out: Folder = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw curves into this folder.")] = None,
     store: Annotated[bool, typer.Option("--store", help="Keep the figures, for the web page and the API.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One object a policy.")] = False,
@@ -89,7 +94,7 @@ def simulate(
     wanted = wanted_policies(policy or [], profile or [], values or [], through_database)
     if snapshot is not None and scenario is not None:
         raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
-    size = GridSize(days, queues, cores_total, load, warm_up, fresh)
+    size = size_of(days, queues, cores_total, load, warm_up, fresh=fresh)
     made = grid_of(scenario, grid, size) if snapshot is None else _stored(context, snapshot, size)
     drawn = made(first_seed)  # a scenario that cannot run is refused before anything starts
     labels = [one.label for one in wanted]
@@ -112,37 +117,47 @@ def simulate(
 
 @dataclass(frozen=True)
 class GridSize:
-    """Size and load of a grid as the options say them; None where they say nothing."""
+    """Size and load of a grid as the options say them.
 
-    days: float | None = None
-    queues: int = 20
-    cores: int = 4000
-    load: float | None = None
-    warm_up: str | None = None
-    fresh: bool = False
+    Attributes:
+        parameters: of a generated grid; without a load that of the grid.
+        changes: fields of the scenario that are set afterwards.
+        said: options that a scenario with a size of its own does not take.
+    """
 
-    @property
-    def parameters(self) -> GridParameters:
-        """The parameters; without a warm-up a third of the time, at most a day.
+    parameters: GridParameters
+    changes: tuple[tuple[str, Ages], ...] = ()
+    said: tuple[str, ...] = ()
 
-        Raises:
-            NotADuration: the warm-up is none.
-        """
-        length = 3.0 if self.days is None else self.days
-        usual_s = min(86_400.0, length * 86_400.0 / 3.0)
-        return GridParameters(
-            days=length,
-            queues=self.queues,
-            cores=self.cores,
-            nuclei=max(1, min(12, self.queues // 4)),
-            load=self.load,
-            warm_up_s=usual_s if self.warm_up is None else duration(self.warm_up, "--warm-up").total_seconds(),
-        )
 
-    @property
-    def changes(self) -> tuple[tuple[str, Ages], ...]:
-        """Fields of the scenario that are set afterwards."""
-        return (("ages", FRESH),) if self.fresh else ()
+def size_of(
+    days: float | None, queues: int, cores: int, load: float | None = None, warm_up: str | None = None, *,
+    fresh: bool = False,
+) -> GridSize:  # fmt: skip
+    """The size of a grid; without a warm-up a third of the time is left out, at most a day.
+
+    Args:
+        days: of virtual time, None for three.
+        queues: of the grid.
+        cores: of all queues.
+        load: work offered over capacity, None for that of the grid.
+        warm_up: a length of time as it was typed.
+        fresh: whether policies see the grid as it is now.
+
+    Raises:
+        NotADuration: the warm-up is none.
+    """
+    length = 3.0 if days is None else days
+    warm_up_s = min(86_400.0, length * 86_400.0 / 3.0)
+    if warm_up is not None:
+        warm_up_s = duration(warm_up, "--warm-up").total_seconds()
+    nuclei = max(1, min(12, queues // 4))
+    given = {"--days": days, "--load": load, "--warm-up": warm_up, "--fresh": fresh or None}
+    return GridSize(
+        GridParameters(days=length, queues=queues, cores=cores, nuclei=nuclei, load=load, warm_up_s=warm_up_s),
+        (("ages", FRESH),) if fresh else (),
+        tuple(name for name, value in given.items() if value is not None),
+    )
 
 
 def _stored(context: typer.Context, name: str, size: GridSize) -> ScenarioOf:
@@ -165,9 +180,9 @@ def grid_of(path: Path | None, grid: str, size: GridSize) -> ScenarioOf:
     if path is None:
         return GridChoice(grid, size.parameters, size.changes)
     text = read_packed(path)
-    if size.days is not None or size.fresh or size.load is not None or size.warm_up is not None:
+    if size.said:
         raise SimulationError(
-            "--days, --load, --warm-up and --fresh belong to generated grids",
+            f"{', '.join(size.said)} belong to generated grids",
             str(path),
             "set days, work, warm_up_s and ages in the file",
         )
@@ -181,7 +196,7 @@ def _of_file(path: Path, size: GridSize) -> ScenarioOf:
         raise SimulationError("the file holds no calibrated grid", str(path), "give it with --scenario")
     usual = GridParameters()
     said = {name: value for name, value in vars(found.parameters).items() if value != getattr(usual, name)}
-    if size.load is not None:
-        said["load"] = size.load
+    if size.parameters.load is not None:
+        said["load"] = size.parameters.load
     parameters = dataclasses.replace(size.parameters, **said)
-    return dataclasses.replace(found, parameters=parameters, ages=FRESH if size.fresh else Ages())
+    return dataclasses.replace(found, parameters=parameters, ages=FRESH if size.changes else Ages())

@@ -14,17 +14,44 @@ from broker.gdpconfig.proposals import Proposal
 from broker.simulation.commands.documents import asked_of
 from broker.simulation.commands.kept_cases import KeptCases
 from broker.simulation.commands.running import run_cases, show
+from broker.simulation.commands.simulate import FILES, grid_of, size_of
 from broker.simulation.commands.storing import check_store, store_simulation
+from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
 from broker.simulation.model.comparing import Case, ScenarioOf, compare
+from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.grids import GRIDS
 from broker.simulation.model.real.brokered import read_own_profile
-from broker.simulation.model.scenario_file import GridChoice
+from broker.simulation.model.scenario_file import GridChoice, read_packed, read_scenario
 
 #: The grid on which values are compared: full enough that limits bind.
 GRID = GridChoice("full", GridParameters(days=1.0, queues=20, cores=4000, nuclei=5, warm_up_s=28_800.0))
+SIZE = size_of(GRID.parameters.days, GRID.parameters.queues, GRID.parameters.cores, warm_up="8h")
 BASELINE = "baseline"
 #: That decides where no own one is given.
 PROFILE = "seed"
+
+
+def _sides(points: Sequence[tuple[Proposal, ...]]) -> list[tuple[str, tuple[tuple[str, object], ...]]]:
+    """The shipped tuning and each point, with what they are called."""
+    named = [(", ".join(f"{one.key}={one.value}" for one in point), point) for point in points]
+    return [(BASELINE, ()), *((label, tuple((one.key, one.value) for one in point)) for label, point in named)]
+
+
+def named_grid(name: str) -> ScenarioOf:
+    """A grid of the size of :data:`GRID` by its name, or one in a file: calibrated, or a scenario.
+
+    Raises:
+        SimulationError: there is no such grid, or the file cannot be read.
+    """
+    if name in GRIDS:
+        return GridChoice(name, GRID.parameters)
+    if not name.endswith(FILES):
+        raise SimulationError(
+            f"no grid is called {name}", "--grid", f"take one of {', '.join(GRIDS)}, or a file ({', '.join(FILES)})"
+        )
+    found = read_scenario(read_packed(Path(name)), name)
+    return grid_of(None, name, SIZE) if isinstance(found, CalibratedChoice) else found
 
 
 def sweep_simulated(
@@ -60,10 +87,7 @@ def sweep_simulated(
     began_s = monotonic()
     if store_in is not None:
         check_store(store_in)
-    sides: list[tuple[str, tuple[tuple[str, object], ...]]] = [(BASELINE, ())]
-    for point in points:
-        label = ", ".join(f"{one.key}={one.value}" for one in point)
-        sides.append((label, tuple((one.key, one.value) for one in point)))
+    sides = _sides(points)
     name, made = grid or (GRID.grid, GRID)
     profile = None if own_profile is None else read_own_profile(own_profile)
     policy = PROFILE if profile is None else profile.profile

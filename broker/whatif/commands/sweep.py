@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +45,25 @@ from broker.whatif.model.plot import check_plot, plot_sweep
 BASELINE = "baseline"
 _OUTCOMES = ("brokered", "pending", "throttled")
 
+SimulatedGrid = Annotated[
+    str | None,
+    typer.Option("--grid", metavar="NAME|FILE", help="With --simulate: a grid by name, or a file of a grid."),
+]
+OwnProfile = Annotated[
+    Path | None, typer.Option("--profile", metavar="FILE", help="With --simulate: the own profile that decides.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="With --simulate: keep each finished simulation, and go on there."),
+]
+Kept = Annotated[bool, typer.Option("--store", help="With --simulate: keep the figures, for the web page and the API.")]
+Simulated = Annotated[
+    bool, typer.Option("--simulate", help="Judge by the consequences on a simulated grid, not by decisions.")
+]
+Cluster = Annotated[
+    str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, as tcp://host:8786.")
+]
+
 
 def sweep(
     context: typer.Context,
@@ -59,17 +78,14 @@ def sweep(
     brokerage: Only = None,
     vo: Vo = None,
     processes: Processes = None,
-    dask: Annotated[
-        str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, as tcp://host:8786.")
-    ] = None,
+    dask: Cluster = None,
     seed: Seed = 0,
-    simulated: Annotated[
-        bool, typer.Option("--simulate", help="Judge by the consequences on a simulated grid, not by decisions.")
-    ] = False,
+    simulated: Simulated = False,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="With --simulate: seeds of each value.")] = 10,
-    store: Annotated[
-        bool, typer.Option("--store", help="With --simulate: keep the figures, for the web page and the API.")
-    ] = False,
+    simulated_grid: SimulatedGrid = None,
+    profile: OwnProfile = None,
+    out: Folder = None,
+    store: Kept = False,
     json: Annotated[bool, typer.Option("--json", help="One object a point and brokerage.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw figures by value.")] = None,
 ) -> None:
@@ -77,10 +93,13 @@ def sweep(
     catalogue = installed_catalogue(context)
     points = grid(read_ranges(catalogue, ranges, vo or catalogue.vo))
     if simulated:
-        from broker.simulation.commands.sweeping import sweep_simulated
+        from broker.simulation.commands.sweeping import named_grid, sweep_simulated
 
-        sweep_simulated(points, seeds, processes or cores(), dask, json, store_in=context if store else None)
+        own = None if simulated_grid is None else (simulated_grid, named_grid(simulated_grid))
+        keeper = context if store else None
+        sweep_simulated(points, seeds, processes or cores(), dask, json, own, profile, out, keeper)
         return
+    _only_simulated({"--grid": simulated_grid, "--profile": profile, "--out": out})
     switches = _checked(store, rule, plot)
     report_skipped_tasks(points[0])
     before = rule_set(settings_of(context).config)
@@ -94,6 +113,17 @@ def sweep(
         _plot(points, answers, " ".join(ranges), plot)
     if answers.dropped_rows or answers.failed:
         raise typer.Exit(FAILED)
+
+
+def _only_simulated(given: Mapping[str, object]) -> None:
+    """Refuse what only a simulation has a use for.
+
+    Raises:
+        Refused: one of the options is given.
+    """
+    option = next((name for name, value in given.items() if value is not None), None)
+    if option is not None:
+        raise Refused(f"{option} is about a simulated grid", "broker sweep", "add --simulate, or leave it out")
 
 
 def _checked(store: bool, rule: list[str] | None, plot: Path | None) -> tuple[Switch, ...]:

@@ -145,14 +145,15 @@ def _to_queues(
     are told count all jobs that ran there, so that their rate is that of all labels.
     """
     told = {queue for cell in labels for queue in (cell.queues or {})}
-    there = [cell for cell in queues if cell.name in told and not cell.site]
+    campaigns = {cell.campaign for cell in queues if cell.name in told and not cell.site}
+    there = [cell for cell in queues if cell.campaign in campaigns and not cell.site]
     jobs, of_labels = sum(cell.jobs for cell in there), sum(cell.jobs for cell in labels)
     failed, failed_here = sum(cell.failed for cell in there), sum(cell.failed for cell in labels)
     if jobs <= of_labels or not failed_here or not failed:
         return kinds, ()
     factor = (failed / jobs) / (failed_here / of_labels)
     scaled = [dataclasses.replace(kind, failed=min(kind.jobs, round(kind.failed * factor))) for kind in kinds]
-    return scaled, (f"failures of labels times {factor:.3f}: {jobs} jobs at their queues, {of_labels} of the labels",)
+    return scaled, (f"failures of labels times {factor:.3f}: {jobs} jobs at the queues, {of_labels} of the labels",)
 
 
 def _kind(cell: Cell, asked_mb: Mapping[float, float]) -> KindFit:
