@@ -12,7 +12,7 @@ FROM python:3.13-slim
 COPY --from=build /wheels /wheels
 COPY constraints.txt /wheels/
 # The database is another container, so the extra "embedded" is left out.
-RUN pip install --no-cache-dir --constraint /wheels/constraints.txt "$(echo /wheels/*.whl)[api,web,rucio,telemetry]" \
+RUN pip install --no-cache-dir --constraint /wheels/constraints.txt "$(echo /wheels/*.whl)[api,fast,web,rucio,telemetry]" \
     && rm -r /wheels \
     && useradd --system --create-home broker \
     && install -d -o broker -g broker /var/lib/gridbroker

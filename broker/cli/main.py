@@ -17,6 +17,7 @@ from broker.cli.failing import emit_error, print_error, wants_json
 from broker.cli.rendering.cells import remark
 from broker.compilation import background
 from broker.errors import DONE, FAILED, WRONG_USAGE, BrokerError
+from broker.package_owners import SharedPackage, require_own_packages
 from broker.redaction import redact
 from broker.wrong_values import what_is_wrong
 
@@ -48,6 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _unexpected(error: Any, as_json: bool) -> int:
     """Tell of an error that is none of ours; the exit status. Wrong options are Click's errors."""
+    if isinstance(error, ImportError):
+        try:
+            require_own_packages()
+        except SharedPackage as shared:  # our file is gone, since the other distribution wrote over it
+            emit_error(shared, as_json)
+            return shared.exit_status
     output, status = getattr(error, "format_message", None), getattr(error, "exit_code", None)
     if output is None or not isinstance(status, int):
         _report(error, as_json)

@@ -48,6 +48,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(loading, "mode", "where it pays")
     monkeypatch.setattr(loading, "_seen", 0)
     monkeypatch.setattr(loading, "_failed", 0)
+    monkeypatch.setattr(loading, "_told_of_extra", False)
     monkeypatch.setattr(loading, "_read_modules", {})
     monkeypatch.setattr(loading.importlib, "import_module", lambda name: Loop())
     monkeypatch.setattr(loading.gc, "freeze", lambda: None)
@@ -68,6 +69,17 @@ def test_the_loop_is_loaded_where_it_pays(kept: Path, monkeypatch: pytest.Monkey
     assert background._compilation().process is None
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
     assert loading.loop_for(5_000) is None
+
+
+def test_where_there_is_no_compiler_the_log_names_the_extra_once_and_only_where_it_pays(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
+    assert loading.loop_for(loading.CHUNKS_THAT_PAY - 1) is None
+    assert caplog.messages == []
+    assert [loading.loop_for(1), loading.loop_for(5_000), loading.task_loop_for(50_000)] == [None, None, None]
+    (message,) = caplog.messages
+    assert "gridbroker[fast]" in message
 
 
 def test_cycles_go_on_in_python_until_another_process_has_compiled_it(kept: Path) -> None:

@@ -22,9 +22,7 @@ DISTRIBUTIONS = {
 }
 
 # Imported inside the functions that need them.
-OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "rucio", "scipy"}
-# Asked for, and slow to import: likewise.
-SLOW = {"numba"}
+OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "rucio", "scipy"}
 # Of the extras api, web and telemetry. The first two come with FastAPI and uvicorn.
 OF_EXTRAS = {"h11", "starlette", "fastapi", "joserfc", "opentelemetry", "prometheus_client", "structlog", "uvicorn"}
 OF_EXTRAS |= {"httptools", "jinja2", "markupsafe"}
@@ -58,7 +56,7 @@ def test_what_only_some_need_is_an_extra_and_imported_where_it_is_used() -> None
     for path in files("broker", "agents"):
         at_once = [node for node in syntax_tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
         words = {ast.unparse(node).replace(".", " ").split()[1] for node in at_once}
-        assert not words & (OPTIONAL | SLOW), path
+        assert not words & OPTIONAL, path
 
 
 def test_what_the_api_needs_is_imported_by_the_api_only() -> None:

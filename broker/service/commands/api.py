@@ -14,6 +14,7 @@ from broker.cli.context import open_store, settings_of
 from broker.cli.extras import is_installed, require
 from broker.cli.output import remark
 from broker.errors import FAILED
+from broker.package_owners import require_own_packages
 
 if TYPE_CHECKING:
     from broker.api.process import MakeParts, Running
@@ -37,6 +38,7 @@ def api(
     behind_proxy: BehindProxy = False,
 ) -> None:
     """Serve the HTTP API, until stopped; several may run on one database."""
+    require_own_packages()
     require("api")
     from broker.api.process import configure, serving
     from broker.api.server import Listening, check

@@ -23,6 +23,7 @@ from broker.cli.context import open_store, settings_of
 from broker.cli.extras import require
 from broker.cli.rendering.cells import remark, utc
 from broker.errors import FAILED, REFUSED
+from broker.package_owners import require_own_packages
 from broker.settings import Settings
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import forget_clock
@@ -52,6 +53,7 @@ def serve(
     ] = None,
 ) -> None:
     """Run all agents on their schedules, until stopped."""
+    require_own_packages()
     fault_points.arm(os.environ)
     json_log.configure()
     configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)

@@ -92,7 +92,7 @@ def compare(make: Any, *about: Any) -> None:
 
 @pytest.fixture(scope="module")
 def compiler(compiled_loop: None) -> None:
-    pytest.importorskip("numba", reason="the extra compiled is not installed")
+    pytest.importorskip("numba", reason="the extra fast is not installed")
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
