@@ -14,6 +14,7 @@ from tests.docs.source_tree import ROOT, files, imported_modules, shown, syntax_
 BASE = {
     "broker.errors",
     "broker.feature",
+    "broker.package_owners",
     "broker.resources",
     "broker.json_depth",
     "broker.redaction",
