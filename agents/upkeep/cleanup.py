@@ -50,6 +50,7 @@ class CleanupOptions(BrakedOptions):
         rebrokered_from_days: from which queues work was taken back; at least the longest REASSIGN_MEMORY.
         job_status_reports_days: what jobs told about themselves.
         feed_runs_days: runs of feeds with what they changed; since when a queue is as it is goes back so far.
+        sandboxes_days: archives of panda-client that nobody uploaded, submitted with or fetched for so long.
         leases_days: leases that ran out and that nobody took again.
         services_days: services that ended without saying so.
         archive_jobs: whether finished jobs are archived; alongside PanDA they never are.
@@ -66,6 +67,7 @@ class CleanupOptions(BrakedOptions):
     rebrokered_from_days: Annotated[float, Field(ge=7, le=_LONGEST_DAYS)] | None = 8.0
     job_status_reports_days: Days = 3.0
     feed_runs_days: Days = 365.0
+    sandboxes_days: Annotated[float, Field(ge=4, le=_LONGEST_DAYS)] | None = 30.0
     leases_days: Days = 1.0
     services_days: Days = 1.0
     archive_jobs: bool = True
@@ -149,6 +151,7 @@ class CleanupAgent(Agent[CleanupOptions]):
             self._aged(context, cleanup_rows.REBROKERED_FROM, kept.rebrokered_from_days),
             self._aged(context, cleanup_rows.JOB_STATUS_REPORTS, kept.job_status_reports_days),
             self._aged(context, cleanup_rows.FEED_RUNS, kept.feed_runs_days),
+            self._aged(context, cleanup_rows.SANDBOXES, kept.sandboxes_days),
             self._aged(context, cleanup_rows.LEASES, kept.leases_days),
             self._aged(context, cleanup_rows.SERVICES, kept.services_days),
             self._aged(context, cleanup_rows.CHUNK_STATES, kept.decisions_days),

@@ -218,6 +218,10 @@ DECIDE = Policy("decide", frozenset({Role.READER, Role.SUBMITTER, Role.OPERATOR,
 SUBMIT = Policy("submit", frozenset({Role.SUBMITTER}), writes=True, once=True)
 ACT_ON_TASKS = Policy("act_on_tasks", frozenset({Role.SUBMITTER, Role.OPERATOR}), writes=True, once=True)
 """Killing, retrying and the like: submitters on their own tasks, operators on all."""
+CLIENT_SUBMIT = Policy("client_submit", SUBMIT.roles, writes=True)
+"""Submitting with panda-client, which shows one token with each of the three writes of one ``prun``."""
+CLIENT_ACT = Policy("client_act", ACT_ON_TASKS.roles, writes=True)
+"""Acting on tasks with panda-client; likewise."""
 PILOT = Policy("pilot", frozenset({Role.PILOT}), writes=True)
 """Jobs and reports of pilots: each request is idempotent by pilot and number, and a pilot has one token."""
 SOURCE = Policy("source", frozenset({Role.OPERATOR}), writes=True)

@@ -16,6 +16,7 @@ from broker.yaml_text import read_yaml
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+_FORM_AROUND_A_FILE_BYTES = 4096
 HOUR_S, DAY_S = 3600.0, 86400.0
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 LOOPBACK_HOSTS = frozenset(LOCAL_HOSTS)
@@ -38,6 +39,13 @@ class LimitSection(_Section):
     connections: Count = 2000
     event_listeners: Count = 200
     page: Count = 500
+    sandbox_bytes: Count = 10 << 20
+    sandboxes_of_user_bytes: Count = 1 << 30
+
+    @property
+    def sandbox_body_bytes(self) -> int:
+        """Of a form with one archive of panda-client in it."""
+        return self.sandbox_bytes + _FORM_AROUND_A_FILE_BYTES
 
 
 class DatabaseSection(_Section):
@@ -132,6 +140,34 @@ class WebSection(_Section):
     login: LoginSection | None = None
 
 
+class ClientLoginSection(_Section):
+    """``panda_client.login``: the public client at one of the issuers with which users get tokens (RFC 8628).
+
+    Attributes:
+        issuer: one of ``issuers``; its discovery document names the device authorisation endpoint.
+        client_id: of the client there.
+        client_secret: told to everybody who asks, as the flow needs it; so it is none.
+        audience: that tokens are asked for; one of the issuer's.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret: str = ""
+    audience: str
+
+
+class PandaClientSection(_Section):
+    """``panda_client``: what panda-client is told.
+
+    Attributes:
+        transformation: address or path of the transformation of tasks that name none; null: ``/trf/user/runGen`` here.
+        login: how users get tokens; null: they bring them.
+    """
+
+    transformation: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s\"'`$;&|<>\\]+$")] | None = None
+    login: ClientLoginSection | None = None
+
+
 class IssuerSection(_Section):
     """One issuer that is trusted, for what the map of roles says.
 
@@ -184,6 +220,7 @@ class ApiConfiguration(_Section):
     metrics: MetricSection = MetricSection()
     runs: RunSection = RunSection()
     web: WebSection = WebSection()
+    panda_client: PandaClientSection = PandaClientSection()
     issuers: tuple[IssuerSection, ...] = ()
 
     @model_validator(mode="after")
@@ -193,6 +230,8 @@ class ApiConfiguration(_Section):
             raise ValueError("issuers: the same issuer stands there twice")
         if self.web.login is not None and self.web.login.issuer not in names:
             raise ValueError("web.login: its issuer is none of issuers")
+        if self.panda_client.login is not None and self.panda_client.login.issuer not in names:
+            raise ValueError("panda_client.login: its issuer is none of issuers")
         return self
 
 

@@ -22,5 +22,10 @@ FEATURE = Feature(
             watched=("outputs list",),
         ),
     ),
-    routes=("broker.tasks.routes.tasks", "broker.tasks.routes.verbs"),
+    routes=(
+        "broker.tasks.routes.tasks",
+        "broker.tasks.routes.verbs",
+        "broker.tasks.routes.client_tasks",
+        "broker.tasks.routes.client_files",
+    ),
 )

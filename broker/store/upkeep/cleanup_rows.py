@@ -70,6 +70,7 @@ LEASES = AgedRows("leases", "leases", "expires_at", "r.expires_at < clock_timest
 # What changed goes with its run. The last run of each feed stays: it is what operators are shown.
 _NOT_ITS_LAST_FEED = "EXISTS (SELECT FROM broker.feed_runs AS n WHERE n.feed = r.feed AND n.started_at > r.started_at)"
 FEED_RUNS = AgedRows("feed_runs", "feed_runs", "started_at", _NOT_ITS_LAST_FEED)
+SANDBOXES = AgedRows("sandboxes", "sandboxes", "used_at")
 SERVICES = AgedRows("services", "services", "seen_at", "r.seen_at < clock_timestamp()")
 
 

@@ -17,12 +17,14 @@ from broker.formats.statements.sss_exchange import check_standalone
 from broker.formats.statements.task_numbers import next_task_id
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
+from broker.tasks.model.client_parameters import check_same_name
 from broker.tasks.model.job_count import JobCount
 from broker.tasks.model.problems import BadParameter
-from broker.tasks.model.refine import Submitter, refine
+from broker.tasks.model.refine import Submitter, refine, several_primaries
 from broker.tasks.model.selection import Limits, pseudo_files, selected, sequence
 from broker.tasks.model.task import PSEUDO_MASTER, InputFile, InputPlan, RefinedTask
 from broker.tasks.statements import chains, client_requests
+from broker.tasks.statements.client_reads import find_same_name
 from broker.tasks.statements.client_requests import ClientRequest
 from broker.tasks.statements.contents import FileTerms, add_files
 from broker.tasks.statements.known_names import check_name
@@ -43,6 +45,7 @@ class TaskSubmission:
         task: as it was refined.
         sources: of the contents of its input.
         request: number of the submission at its client; None without one.
+        one_of_its_name: whether the user may have one task of this name only, but for those that ended without output.
         files: listed files of datasets beside the parameters, by name of the dataset: each call reads them anew.
     """
 
@@ -50,6 +53,7 @@ class TaskSubmission:
     sources: InputSources = field(default_factory=InputSources)
     request: ClientRequest | None = None
     files: Mapping[str, Any] = field(default_factory=dict)
+    one_of_its_name: bool = False
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -63,6 +67,7 @@ class TaskSubmission:
             NotOurTables: alongside PanDA.
             BadParameter: a dataset or the parent is not there, or there is nothing to do.
             CatalogueUnavailable: Rucio gave no answer.
+            SameName: it is to be the only one of its name, and another is there.
             RequestReused: another submission has the client's number.
         """
         check_standalone(database)
@@ -111,6 +116,8 @@ class _Maker:
                 earlier = client_requests.find_task(self._connection, asked)
         if earlier is not None:
             return self._again(earlier)
+        if self._said.one_of_its_name:
+            self._check_name()
         for name in ("gshare", "nucleus", "site"):
             if task.columns.get(name) is not None:
                 check_name(self._connection, self._names, name, str(task.columns[name]))
@@ -129,6 +136,12 @@ class _Maker:
         feed_tasks(self._connection, self._names, self._said.sources, self._aware, [task_id])
         chains.start(self._connection, self._names, [task_id], self._now)
         return self._told(task_id)
+
+    def _check_name(self) -> None:
+        user, name = str(self._task.columns["username"]), str(self._task.columns["taskname"])
+        found = find_same_name(self._connection, self._names, user, name)
+        if found is not None:
+            check_same_name(name, *found)
 
     def _again(self, task_id: int) -> Submitted:
         state = find_task_state(self._connection, self._names, task_id)
@@ -156,6 +169,9 @@ class _Maker:
         if found is None or not (found.is_container and plan.expand):
             return [(plan, None, found)]
         named = self._said.sources.constituents(did)
+        secondary = next((one for one in self._task.inputs if not one.is_master), None)
+        if plan.is_master and secondary is not None and len(named) > 1:
+            raise several_primaries(secondary)
         return [(replace(plan, name=name), plan.name, Found(found.is_open, False)) for name in named]
 
     def _fill(self, task_id: int, row: DatasetRow, found: Found | None, waits: bool) -> None:

@@ -140,7 +140,7 @@ _HONOURED = (
 )  # fmt: skip
 HONOURED: Mapping[str, Parameter] = {one.name: one for one in _HONOURED}
 
-_NOT_BUILT = "submit a program that is at the sites, in a container, or fetched by the payload"
+_NOT_BUILT = "submit a program that is at the sites, in a container, or fetched by the payload; prun: --noBuild"
 _NO_EVENTS = "the jobs of a task are made of files: use nFilesPerJob or nEventsPerJob"
 _NOT_MERGED = "submit a second task that merges, with parentTaskID"
 WITHOUT_EFFECT: Mapping[str, str] = {
@@ -158,6 +158,9 @@ WITHOUT_EFFECT: Mapping[str, str] = {
     "ticketID": "tickets are not linked",
     "ticketSystemType": "tickets are not linked",
     "mergeCoreCount": "nothing is merged here",
+    "noEmail": "nobody is sent mail",
+    "noLoopingCheck": "jobs that loop are left to the pilot",
+    "framework": "the framework of the payload is not counted",
 }
 """Parameter and why nothing depends on it; a note says so."""
 REFUSED: Mapping[str, tuple[str, str]] = {

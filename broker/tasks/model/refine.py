@@ -133,13 +133,18 @@ def _inputs(read: Mapping[str, Any], items: Items) -> tuple[InputPlan, ...]:
     if read.get("reuseSecOnDemand"):
         inputs = [one if one.is_master or one.pseudo else _reusable(one) for one in inputs]
     masters = [one for one in inputs if one.is_master]
-    if len(inputs) > len(masters) and (len(masters) > 1 or masters[0].expand):
-        remedy = "name one primary dataset, or the container without expand"
-        raise BadParameter(inputs[-1].field, inputs[-1].name, "a secondary goes with one primary dataset", remedy)
+    if len(inputs) > len(masters) > 1:
+        raise several_primaries(inputs[-1])
     if masters[0].pseudo and masters[0].wanted is None:
         masters[0] = replace(masters[0], wanted=_rows(read))
         inputs = [masters[0], *inputs[1:]]
     return tuple(inputs)
+
+
+def several_primaries(secondary: InputPlan) -> BadParameter:
+    """That a secondary dataset goes with one primary dataset, and there are several."""
+    remedy = "name one primary dataset, or the container without expand"
+    return BadParameter(secondary.field, secondary.name, "a secondary goes with one primary dataset", remedy)
 
 
 def _reusable(one: InputPlan) -> InputPlan:

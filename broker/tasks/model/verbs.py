@@ -73,6 +73,8 @@ ALLOWED: Mapping[str, frozenset[Verb]] = {
 }
 """The verbs that each state of a task takes."""
 
+ENDED = ("done", "finished", "failed", "broken", "aborted")
+"""States in which nothing happens to a task any more by itself."""
 WORKING = ("ready", "scouting", "scouted", "running", "topreprocess", "preprocessing")
 """States in which jobs are made in every cycle."""
 

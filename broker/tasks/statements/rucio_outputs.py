@@ -14,9 +14,7 @@ import sqlalchemy as sa
 
 from broker.store.connection.tables import Names
 from broker.tasks.model.output_registration import OutputFile, Problem
-
-ENDED = ("done", "finished", "failed", "broken", "aborted")
-"""Statuses of a task of which no job writes any more."""
+from broker.tasks.model.verbs import ENDED
 
 # Tasks at work, and those that ended a short while ago: the jobs of the others wrote before anybody told Rucio.
 _READ_NEW = """

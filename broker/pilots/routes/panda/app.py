@@ -23,8 +23,8 @@ from broker.pilots.routes.panda.service import UNAVAILABLE, PilotService
 from broker.store.connection.database import Database
 
 V1, CACHE = "/api/v1", "/cache"
-PREFIXES = (legacy.PREFIX, f"{V1}/pilot", f"{V1}/harvester", CACHE)
-"""Beginnings of the paths that this application answers."""
+PREFIXES = (legacy.PREFIX, f"{V1}/pilot", f"{V1}/harvester", f"{CACHE}/schedconfig", f"{CACHE}/ddmendpoints.json")
+"""Beginnings of the paths that this application answers; the rest of the cache are archives of panda-client."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,148 @@
+"""Which tasks panda-client asks for, and in which of its groups of states a task is. Pure.
+
+Source: panda-client 2.2.0, ``PBookCore._query_task_dicts``, ``localSpecs``; panda-server, ``api/v1/task_api.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.tasks.model.verbs import ENDED, STATES
+
+MOST_TASKS = 10_000
+MOST_NUMBER = 2**63 - 1
+_COLUMNS: Mapping[str, str] = {
+    "jediTaskID": "jeditaskid",
+    "reqID": "reqid",
+    "taskName": "taskname",
+    "status": "status",
+    "superStatus": "superstatus",
+    "userName": "username",
+}
+_NUMBERS = ("jediTaskID", "reqID")
+_SUPER_STATUS: Mapping[str, str] = {
+    "registered": "registered",
+    "defined": "registered",
+    "assigning": "submitting",
+    "ready": "ready",
+    **{status: status for status in ENDED},
+}
+
+
+class BadFilter(BrokerError):
+    """Tasks are asked for in a way that cannot be read."""
+
+    exit_status = WRONG_USAGE
+    http_status = 422
+
+
+@dataclass(frozen=True)
+class TaskFilter:
+    """Tasks that are asked for; None: no condition.
+
+    Attributes:
+        user: whose they are.
+        since: naive UTC; modified then or later.
+        most: so many, the newest first.
+    """
+
+    user: str
+    most: int
+    since: datetime | None = None
+    jeditaskid: int | None = None
+    reqid: int | None = None
+    taskname: str | None = None
+    statuses: tuple[str, ...] | None = None
+
+
+def super_status(status: str) -> str:
+    """The group of states that ``pbook`` asks for: running, submitting, registered, ready, or how it ended.
+
+    >>> super_status("scouting"), super_status("done")
+    ('running', 'done')
+    """
+    return _SUPER_STATUS.get(status, "running")
+
+
+def read_filter(own_name: str, since: str | None, filters: str | None, most: int) -> TaskFilter:
+    """The tasks that a call asks for.
+
+    Args:
+        own_name: who asks; whose tasks they are unless ``userName`` says somebody else.
+        since: ``YYYY-MM-DD HH:MM:SS`` in UTC.
+        filters: JSON object of texts, such as ``{"jediTaskID": "42"}``.
+        most: tasks at most.
+
+    Raises:
+        BadFilter: one of them cannot be read.
+    """
+    if not 1 <= most <= MOST_TASKS:
+        raise BadFilter(f"n_tasks is {most}", "n_tasks", f"write a number from 1 to {MOST_TASKS}")
+    said = _said(filters)
+    return TaskFilter(
+        said.get("userName", own_name),
+        most,
+        _instant(since),
+        _number("jediTaskID", said),
+        _number("reqID", said),
+        said.get("taskName"),
+        _statuses(said),
+    )
+
+
+def _said(filters: str | None) -> dict[str, str]:
+    try:
+        found = json.loads(filters) if filters else {}
+    except (ValueError, RecursionError) as error:
+        raise BadFilter("filters is no JSON", "filters", 'write {"jediTaskID": "42"}') from error
+    if not isinstance(found, dict):
+        raise BadFilter("filters is no JSON object", "filters", 'write {"jediTaskID": "42"}')
+    for name, value in found.items():
+        if name not in _COLUMNS:
+            raise BadFilter(f"no filter {name[:80]!r} is known", "filters", f"known are {', '.join(_COLUMNS)}")
+        if not isinstance(value, str | int) or isinstance(value, bool) or "\0" in str(value):
+            raise BadFilter(f"{name} is no text and no number", "filters", f'write {{"{name}": "..."}}')
+    return {name: str(value) for name, value in found.items()}
+
+
+def _number(name: str, said: Mapping[str, str]) -> int | None:
+    text = said.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_NUMBER):
+        raise BadFilter(f"{name} is {text[:40]!r}", "filters", "write a whole number; of several ask one by one")
+    return int(text)
+
+
+def _statuses(said: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The states that ``status`` and ``superStatus`` leave; None where neither is said."""
+    if "status" not in said and "superStatus" not in said:
+        return None
+    found: tuple[str, ...] = STATES if "status" not in said else (said["status"],)
+    if "superStatus" in said:
+        found = tuple(one for one in found if super_status(one) == said["superStatus"])
+    return found
+
+
+def _instant(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadFilter(f"since is {text[:40]!r}", "since", "write YYYY-MM-DD HH:MM:SS, in UTC") from error
+    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def percent(part: Any, whole: Any) -> int:
+    """How much of the files that is, in whole percent, never 100 before it is all; 0 where there are none.
+
+    >>> percent(999, 1000), percent(0, 0)
+    (99, 0)
+    """
+    return 100 * int(part or 0) // int(whole) if whole else 0

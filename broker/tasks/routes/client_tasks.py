@@ -1,0 +1,259 @@
+"""What panda-client asks of tasks: submit, show, kill, finish, retry; see docs/how-to/use-panda-client.md.
+
+Tokens of these paths may be shown again: one ``prun`` writes three times within seconds, with one token. Source:
+panda-client 2.2.0, ``Client``; panda-server, ``api/v1/task_api.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from broker import __version__
+from broker.access.policies import CLIENT_ACT, CLIENT_SUBMIT, KNOWN, READ_NAMES, Identity, Role
+from broker.api.guarded_route import allow
+from broker.api.state import ApiState, State, Who, editor
+from broker.errors import Refused
+from broker.tasks.answers import client_tasks
+from broker.tasks.answers.client_submission import submit_client_task
+from broker.tasks.answers.task_verbs import Actor, Asked, act_on_task
+from broker.tasks.model.client_filters import read_filter
+from broker.tasks.model.client_parameters import ClientTask
+from broker.tasks.routes.client_route import ClientAnswer, client_router, own_name, told
+from broker.tasks.routes.verbs import JOBS_OF_A_REQUEST
+
+router = client_router()
+REASON = "panda-client"
+RETRIED, RETRIED_WITH_PARAMETERS = 0, 3
+Number = Annotated[int, Field(ge=1, le=2**63 - 1, strict=True)]
+TaskId = Annotated[int, Query(ge=1, le=2**63 - 1, description="The task (jediTaskID).")]
+Text = Annotated[str | None, Query(max_length=2000, pattern=r"^[^\x00]*$")]
+
+
+class NotServed(Refused):
+    """A call of panda-client that is not served."""
+
+    http_status = 409
+
+
+class Submission(BaseModel):
+    """Task parameters, and the task whose output they read."""
+
+    model_config = ConfigDict(extra="forbid")
+    task_parameters: dict[str, Any]
+    parent_tid: Number | None = None
+
+
+class OneTask(BaseModel):
+    """A task by its number."""
+
+    model_config = ConfigDict(extra="forbid")
+    task_id: Number
+
+
+class TaskToFinish(OneTask):
+    """Whether the jobs that are there go on to their end (``soft``)."""
+
+    soft: bool = False
+
+
+class TaskToRetry(OneTask):
+    """Task parameters that change, such as ``{"ramCount": 4000}`` (MB)."""
+
+    new_parameters: dict[str, Any] | None = Field(default=None, max_length=50)
+
+
+@router.post("/task/submit", response_model=ClientAnswer)
+@allow(CLIENT_SUBMIT)
+def submit_client(request: Request, api: State, who: Who, body: Submission) -> Response:
+    """Make a task of the parameters that ``prun`` writes; its number is in the message, as ``jediTaskID=N``."""
+    task = ClientTask(
+        body.task_parameters,
+        own_name(who),
+        address_of(request),
+        api.configuration.panda_client.transformation,
+        body.parent_tid,
+    )
+    made = submit_client_task(api.database, task, api.now())
+    notes = "; ".join(made.notes)
+    said = f"succeeded. new jediTaskID={made.jeditaskid}" + (f". {notes}" if notes else "")
+    return told(RETRIED, said)
+
+
+@router.post("/task/kill", response_model=ClientAnswer)
+@allow(CLIENT_ACT)
+def kill_client(api: State, who: Who, body: OneTask) -> Response:
+    """End a task: jobs that wait end at once, pilots of running ones are told to stop."""
+    return told(_act(api, who, Asked("kill", body.task_id, REASON)))
+
+
+@router.post("/task/finish", response_model=ClientAnswer)
+@allow(CLIENT_ACT)
+def finish_client(api: State, who: Who, body: TaskToFinish) -> Response:
+    """Make no more jobs for a task, and end it with what is finished."""
+    return told(_act(api, who, Asked("finish", body.task_id, REASON, soft=body.soft)))
+
+
+@router.post("/task/retry", response_model=ClientAnswer)
+@allow(CLIENT_ACT)
+def retry_client(api: State, who: Who, body: TaskToRetry) -> Response:
+    """Give files without an attempt left new ones; the data is 0, and 3 with new parameters, as the client expects."""
+    given = {name: value for name, value in (body.new_parameters or {}).items() if value is not None}
+    said = _act(api, who, Asked("retry", body.task_id, REASON, new_parameters=given))
+    return told(RETRIED_WITH_PARAMETERS if body.new_parameters else RETRIED, said)
+
+
+@router.post("/task/pause", response_model=ClientAnswer)
+@allow(CLIENT_ACT)
+def pause_client(api: State, who: Who, body: OneTask) -> Response:
+    """Make no more jobs for a task until it is resumed."""
+    return told(_act(api, who, Asked("pause", body.task_id, REASON)))
+
+
+@router.post("/task/resume", response_model=ClientAnswer)
+@allow(CLIENT_ACT)
+def resume_client(api: State, who: Who, body: OneTask) -> Response:
+    """Let a task go on that was paused."""
+    return told(_act(api, who, Asked("resume", body.task_id, REASON)))
+
+
+@router.get("/task/get_tasks_detailed_info_since", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def find_client_tasks(
+    api: State, who: Who, since: Text = None, filters: Text = None, n_tasks: Annotated[int, Query()] = 500
+) -> Response:
+    """The tasks that ``pbook`` shows, the newest first: one's own, unless ``filters`` names a ``userName``."""
+    return told(client_tasks.client_tasks(api.database, read_filter(own_name(who), since, filters, n_tasks)))
+
+
+@router.get("/task/get_status", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def status_of_client_task(api: State, task_id: TaskId) -> Response:
+    """The status of a task."""
+    return told(client_tasks.client_task(api.database, task_id)["status"])
+
+
+@router.get("/task/get_details", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def details_of_client_task(
+    api: State, task_id: TaskId, include_parameters: bool = False, include_status: bool = False
+) -> Response:
+    """A task, with its parameters, and with the states of its jobs where they are asked for."""
+    found = client_tasks.client_task(api.database, task_id)
+    if include_parameters:
+        found["taskParameters"] = client_tasks.task_parameters(api.database, task_id)
+    if include_status:
+        jobs = client_tasks.jobs_of_task(api.database, task_id)
+        found["jobStatus"] = {str(job["PandaID"]): job["jobStatus"] for job in jobs}
+    return told(found)
+
+
+@router.get("/task/get_detailed_info", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def info_of_client_task(api: State, task_id: TaskId) -> Response:
+    """A task, as the list of tasks shows it."""
+    return told(client_tasks.client_task(api.database, task_id))
+
+
+@router.get("/task/get_task_parameters", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def parameters_of_client_task(api: State, task_id: TaskId) -> Response:
+    """The parameters that a task was made of."""
+    return told(client_tasks.task_parameters(api.database, task_id))
+
+
+@router.get("/task/get_job_ids", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def job_ids_of_client_task(api: State, task_id: TaskId) -> Response:
+    """The numbers of the jobs of a task that are not archived yet."""
+    return told([job["PandaID"] for job in client_tasks.jobs_of_task(api.database, task_id)])
+
+
+@router.get("/task/get_job_descriptions", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def jobs_of_client_task(api: State, task_id: TaskId, unsuccessful_only: bool = False) -> Response:
+    """The jobs of a task that are not archived yet: where they are, and how they ended."""
+    return told(client_tasks.jobs_of_task(api.database, task_id, unsuccessful_only=unsuccessful_only))
+
+
+@router.get("/task/get_datasets_and_files", response_model=ClientAnswer)
+@allow(READ_NAMES)
+def files_of_client_task(
+    api: State,
+    task_id: TaskId,
+    dataset_types: Annotated[list[str], Query(max_length=10)] = ["input", "pseudo_input"],  # noqa: B006 - FastAPI copies it
+) -> Response:
+    """The datasets of a task, each with its files; at most 100,000 of these."""
+    return told(client_tasks.files_of_task(api.database, task_id, dataset_types))
+
+
+@router.get("/system/is_alive", response_model=ClientAnswer)
+@allow(KNOWN)
+def is_alive_for_client() -> Response:
+    """That the server answers."""
+    return told(message=f"alive=yes, gridbroker {__version__}")
+
+
+@router.get("/system/get_attributes", response_model=ClientAnswer)
+@allow(KNOWN)
+def attributes_of_client(who: Who) -> Response:
+    """Who somebody is to this server."""
+    roles = () if who is None else sorted(role.value for role in who.grants)
+    return told({"environment": {"REMOTE_USER": own_name(who), "ROLES": ",".join(roles)}})
+
+
+NOT_SERVED: Mapping[str, tuple[str, str]] = {
+    "POST /task/reactivate": ("tasks are not reactivated here", "retry"),
+    "POST /task/increase_attempts": ("attempts are given by a retry", 'retry(ID, newOpts={"maxAttempt": 5})'),
+    "POST /task/reload_input": ("input is not read again here", "submit a task of another --outDS"),
+    "POST /job/submit": ("jobs are made from tasks", "prun"),
+    "POST /job/kill": ("jobs are ended with their task", "kill(ID) of the task"),
+    "POST /job/get_description": ("jobs are not described in this form", "task/get_job_descriptions"),
+    "POST /job/get_description_incl_archive": ("jobs are not described in this form", "task/get_job_descriptions"),
+    "POST /job/set_debug_mode": ("there is no debug mode", "broker job PANDAID, with the log"),
+    "GET /job/get_metadata_for_analysis_jobs": ("metadata of jobs are not kept", "task/get_job_descriptions"),
+    "POST /file_server/upload_file_recovery_request": ("lost files are not made again", "retry"),
+    "POST /creds/set_user_secrets": ("secrets are not kept here", "have the payload fetch them"),
+    "GET /creds/get_user_secrets": ("secrets are not kept here", "have the payload fetch them"),
+    "POST /workflow/submit_workflow_raw_request": ("workflows are not run here", "prun --parentTaskID"),
+    "GET /workflow/get_workflow_details": ("workflows are not run here", "show(ID) of the tasks"),
+}
+"""Calls of panda-client that are refused by name: why, and what there is instead."""
+
+
+def _refuse(route: str, why: str, instead: str) -> None:
+    method, path = route.split()
+
+    @allow(READ_NAMES if method == "GET" else CLIENT_ACT)
+    def not_served() -> Response:
+        raise NotServed(f"{path[1:]} is not served here: {why}", path, f"instead: {instead}")
+
+    router.add_api_route(path, not_served, methods=[method], include_in_schema=False)
+
+
+for _route, (_why, _instead) in NOT_SERVED.items():
+    _refuse(_route, _why, _instead)
+
+
+def address_of(request: Request) -> str:
+    """This server as the client calls it, without a path."""
+    return f"{request.url.scheme}://{request.url.netloc}"
+
+
+def _act(api: ApiState, who: Identity | None, asked: Asked) -> str:
+    """Do what is asked of a task; a sentence about what it did.
+
+    Raises:
+        BrokerError: it was not done.
+    """
+    is_operator = who is not None and who.has(Role.OPERATOR)
+    done = act_on_task(
+        api.database, asked, Actor(editor(who), own_name(who), is_operator), api.now(), JOBS_OF_A_REQUEST
+    )
+    counts = ((done.jobs, "jobs ended"), (done.told, "pilots are told to stop"), (done.files, "files get new attempts"))
+    parts = [f"{asked.verb} of jediTaskID={asked.task} is done: it was {done.old_status} and is {done.status}"]
+    return "; ".join([*parts, *(f"{number} {what}" for number, what in counts if number), *done.notes])
