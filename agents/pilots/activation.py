@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 import numpy as np
+import sqlalchemy as sa
 from pydantic import Field
 
 from agents.brokerage.grid_reading import tuning_of
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
-from broker.domain.arrays import Floats
+from broker.domain.arrays import Floats, Ints
+from broker.gdpconfig.tuning import Tuning
 from broker.pilots.statements.activation import Sorted, sort_jobs, write_sorted
-from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
+from broker.pilots.statements.running_limits import count_running, set_limits
+from broker.pilots.statements.task_queue_rows import JOBS_OF_A_PART, add_activated, follow_jobs, weigh
+from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 
@@ -23,10 +27,12 @@ class ActivationOptions(AgentOptions):
     Attributes:
         jobs_of_a_cycle: jobs looked at in one cycle.
         jobs_of_a_batch: jobs written in one transaction.
+        jobs_of_a_part: where more jobs wait for pilots, only about so many are compared with what is true in one cycle.
     """
 
     jobs_of_a_cycle: int = Field(default=100_000, ge=1)
     jobs_of_a_batch: int = Field(default=5_000, ge=1)
+    jobs_of_a_part: int = Field(default=JOBS_OF_A_PART, ge=1)
 
 
 class ActivationAgent(Agent[ActivationOptions]):
@@ -51,23 +57,28 @@ class ActivationAgent(Agent[ActivationOptions]):
         counts = {"ready": len(jobs.ready), "waiting_for_input": len(jobs.waiting)}
         if not context.writes:
             return CycleReport(counts, {"load_s": loaded_s})
+        order, names = _MatchOrder(tuning_of(context).tuning(None).only(_KEYS)), context.database.names
         for batch in _batches(jobs, self.options.jobs_of_a_batch):
             with context.writing() as connection:
-                for name, count in write_sorted(connection, catalogue, batch, context.now).items():
-                    counts[name] = counts.get(name, 0) + count
+                written = write_sorted(connection, catalogue, batch, context.now)
+                ready = [job for job, _ in batch.ready]
+                waiting = add_activated(connection, names, ready, context.now, order.set)
+            for name, count in (written | waiting).items():
+                counts[name] = counts.get(name, 0) + count
             context.check()
-        counts |= self._follow(context)
+        for name, count in self._follow(context, order).items():
+            counts[name] = counts.get(name, 0) + count
         return CycleReport(counts, {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s})
 
-    def _follow(self, context: CycleContext) -> dict[str, int]:
-        tuning = tuning_of(context).tuning(None).only(("MATCH_SHARE", "MATCH_BACKGROUND"))
-
-        def share_values(shares: Sequence[str | None]) -> Floats:
-            return np.asarray(tuning.by_suffix("MATCH_SHARE", shares), dtype=np.float64)
-
+    def _follow(self, context: CycleContext, order: _MatchOrder) -> dict[str, int]:
+        names = context.database.names
         with context.writing() as connection:
-            counts = follow_jobs(connection, context.database.names, context.now)
-            counts["task_queues"] = weigh(connection, share_values, background=tuning.flag("MATCH_BACKGROUND"))
+            counts = follow_jobs(connection, names, context.now, order.set, self.options.jobs_of_a_part)
+        with context.writing() as connection:
+            counted = count_running(Database.raw(connection), names, context.now)
+        # what begins takes its token before, so more is free than was thought only since jobs ended
+        counts |= {"task_queues": order.task_queues, "limits": len(counted)}
+        counts["limits_corrected"] = sum(one.changed < 0 for one in counted)
         return counts
 
     def _emit(self, context: CycleContext, jobs: Sorted) -> None:
@@ -76,6 +87,36 @@ class ActivationAgent(Agent[ActivationOptions]):
         for status, sorted_jobs in (("activated", jobs.ready), ("assigned", jobs.waiting)):
             for pandaid, queue in sorted_jobs:
                 context.request.emit({"pandaid": pandaid, "queue": queue, "jobstatus": status})
+
+
+_KEYS = ("MATCH_SHARE", "MATCH_BACKGROUND", "MATCH_TIER", "MATCH_TYPE_WEIGHT", "MATCH_LIMIT")
+
+
+class _MatchOrder:
+    """Who comes first, and how many may run, as the tuning says.
+
+    Attributes:
+        task_queues: that held jobs the last time.
+    """
+
+    def __init__(self, tuning: Tuning) -> None:
+        self._tuning, self.task_queues = tuning, 0
+
+    def set(self, connection: sa.Connection) -> None:
+        """Write weights, tiers and limits."""
+        background = self._tuning.flag("MATCH_BACKGROUND")
+        self.task_queues = weigh(connection, self._share_values, self._type_order, background=background)
+        set_limits(connection, self._limits_of)
+
+    def _share_values(self, shares: Sequence[str | None]) -> Floats:
+        return np.asarray(self._tuning.by_suffix("MATCH_SHARE", shares), dtype=np.float64)
+
+    def _type_order(self, types: Sequence[str]) -> tuple[Ints, Floats]:
+        tiers = self._tuning.by_suffix("MATCH_TIER", types).astype(np.int64)
+        return tiers, self._tuning.by_suffix("MATCH_TYPE_WEIGHT", types)
+
+    def _limits_of(self, types: Sequence[str], sites: Sequence[str]) -> Floats:
+        return self._tuning.by_two_suffixes("MATCH_LIMIT", types, sites)
 
 
 def _batches(jobs: Sorted, size: int) -> Iterator[Sorted]:

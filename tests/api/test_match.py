@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,7 +15,9 @@ import pytest
 import sqlalchemy as sa
 
 from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
-from broker.pilots.routes.matchers import MOST_TOGETHER, group_size
+from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, places_of
+from broker.pilots.statements.task_queue_rows import CHANNEL
+from broker.pilots.statements.task_queue_views import Views
 from broker.pools.statements.pool_registration import Asked, attach
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
@@ -77,13 +81,54 @@ def test_a_repeated_request_gets_its_job_when_nothing_waits_any_more(client: htt
     assert match(client, pilot="p1", request_number=1)["pandaid"] == first["pandaid"]
 
 
+def test_matchers_hear_where_jobs_came_and_listen_again_on_another_connection(shared: Database) -> None:
+    views = Views()
+    known = {("A", "c", "q", None): "QUEUE_A", ("B", "c", "q", None): "QUEUE_B"}
+
+    def remember() -> None:
+        for place, queue in known.items():
+            views[place] = SimpleNamespace(panda_queue=queue)  # type: ignore[assignment]
+
+    def tell(statement: str) -> None:
+        with shared.begin() as connection:
+            connection.execute(sa.text(statement))
+
+    with shared.sibling("news of a test", 1) as database:
+        remember()
+        news = News(database, views)
+        try:
+            wait_until(lambda: not views)  # nobody heard what came before
+            remember()
+            tell(f"""SELECT pg_notify('{CHANNEL}', '["QUEUE_B"]')""")
+            wait_until(lambda: len(views) == 1)
+            assert [view.panda_queue for view in views.values()] == ["QUEUE_A"]
+            tell("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%news of a test'")
+            wait_until(lambda: not views)
+        finally:
+            news.close()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    give_up = monotonic() + 30
+    while not holds():
+        assert monotonic() < give_up
+
+
+@pytest.mark.parametrize(
+    ("payload", "places"),
+    [('["A","B"]', {"A", "B"}), ("", None), ('["A",""]', None), ("{}", None), ("[]", set()), ("[", None)],
+)
+def test_a_message_names_places_or_any(payload: str, places: set[str] | None) -> None:
+    assert places_of(payload) == places
+
+
 def test_a_connection_that_is_lost_is_made_again(client: httpx.Client, shared: Database) -> None:
     first = match(client)
     with shared.begin() as connection:
         # other processes of the run have matchers on the same server
         ended = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
             WHERE application_name LIKE '%matcher' AND datname = current_database()"""
-        assert connection.execute(sa.text(ended)).scalars().all() == [True]
+        assert connection.execute(sa.text(ended)).scalars().all() == [True, True]
     lost = client.post("/api/v1/jobs:match", json=PLACE)
     assert (lost.status_code, lost.json()["code"]) == (503, "database_unavailable")
     assert match(client)["pandaid"] not in (None, first["pandaid"]) and sent(shared) == 2

@@ -83,6 +83,9 @@ def test_families_are_all_listed_above() -> None:
         "HEARTBEAT_TIMEOUT",
         "ANALY_TIMEOUT",
         "MATCH_SHARE",
+        "MATCH_TIER",
+        "MATCH_TYPE_WEIGHT",
+        "MATCH_LIMIT",
         "FAST_REBRO_THRESHOLD_NQUEUE",
     }
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from broker.pilots.model.matcher import (
     TAKEN_BY_OTHERS,
     Pilot,
     TaskQueueTable,
-    draw,
     match_task_queues,
     no_match,
     pool_fits,
@@ -25,6 +23,7 @@ from broker.pilots.model.matcher import (
 PLAIN: dict[str, Any] = {
     "vo": "lhcb", "owner": "ann", "owner_group": "grp", "panda_queue": "Q", "resource_type": "SCORE", "sites": (),
     "banned_sites": (), "platforms": (), "cputime_class_s": 0, "pool": None, "specs": None,
+    "job_type": "simul",
 }  # fmt: skip
 
 
@@ -36,12 +35,13 @@ def table(**columns: Any) -> TaskQueueTable:
         column[0] = values[name]
     names = {
         name: texts([values[name]])
-        for name in ("vo", "owner", "owner_group", "panda_queue", "resource_type", "pool", "specs")
+        for name in ("vo", "owner", "owner_group", "panda_queue", "resource_type", "pool", "specs", "job_type")
     }
     one = np.ones(1)
     return TaskQueueTable(
-        id=one.astype(np.int64), cputime_class_s=np.array([values["cputime_class_s"]]), weight=one, **lists, **names
-    )
+        id=one.astype(np.int64), cputime_class_s=np.array([values["cputime_class_s"]]), weight=one,
+        tier=np.array([1000]), type_weight=one, **lists, **names,
+    )  # fmt: skip
 
 
 HOUR = JobSpecs((Spec(wall_time_s=3600),), "lhcb").canonical
@@ -115,15 +115,6 @@ def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str |
 )
 def test_pools_are_strict(pool: str | None, presented: list[str] | None, mapped: list[str] | None, fits: bool) -> None:
     assert pool_fits(pool, presented, mapped) is fits
-
-
-def test_the_draw_is_in_proportion() -> None:
-    generator = np.random.default_rng(3)
-    weights = np.array([1.0, 3.0, 0.001])
-    first = Counter(int(draw(weights, generator)[0]) for _ in range(4000))
-    assert first[1] / 4000 == pytest.approx(0.75, abs=0.03)
-    assert first[2] < 20
-    assert sorted(draw(weights, generator).tolist()) == [0, 1, 2]
 
 
 def test_the_reason_is_the_one_nearest_to_a_match() -> None:

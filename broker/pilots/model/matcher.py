@@ -26,9 +26,9 @@ CPUTIME_CLASSES_S = (
 
 FIELDS = (
     "vo", "queue", "resource_type", "owner", "owner_group", "site", "banned_site", "platform", "cpu_time",
-    "submit_pool", "node",
+    "submit_pool", "node", "running_limit",
 )  # fmt: skip
-"""What is compared, in this order; the first that does not fit is the reason."""
+"""What is compared, in this order; the first that does not fit is the reason. A limit is looked at by who takes."""
 
 MATCHES = -1
 NOTHING_WAITS, TAKEN_BY_OTHERS = "nothing_waits", "taken_by_others"
@@ -67,7 +67,8 @@ class Pilot:
 class TaskQueueTable:
     """Task queues as columns (length K); lists are tuples, NULL is None. ``weight`` is the share of the draw.
 
-    ``specs`` is the canonical text of what the jobs ask of a node.
+    ``specs`` is the canonical text of what the jobs ask of a node. ``job_type`` is None for a task queue of an earlier
+    release, which holds jobs of all types. The tier and the weight of the type are those of the tuning.
     """
 
     id: Ints
@@ -83,6 +84,9 @@ class TaskQueueTable:
     pool: Texts
     specs: Texts
     weight: Floats
+    job_type: Texts
+    tier: Ints
+    type_weight: Floats
 
     def __len__(self) -> int:
         return len(self.id)
@@ -121,15 +125,9 @@ def match_task_queues(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, ma
         "node": _node_fits(queues.specs, pilot.node),
     }
     reason = np.full(len(queues), MATCHES, dtype=np.int64)
-    for index in range(len(FIELDS) - 1, -1, -1):
+    for index in range(len(fits) - 1, -1, -1):
         reason[~fits[FIELDS[index]]] = index
     return reason
-
-
-def draw(weights: Floats, generator: np.random.Generator) -> Ints:
-    """All positions in an order drawn at random: the first is each one with a chance in proportion to its weight."""
-    # the least of independent exponential times is that of each one in proportion to its rate
-    return np.argsort(generator.standard_exponential(len(weights)) / weights, kind="stable")
 
 
 def no_match(reasons: Ints) -> tuple[str, dict[str, int]]:

@@ -33,6 +33,8 @@ class Claim:
         rest: all else that groups its jobs but for where they may run: task queues that differ only there are for the
             same work, and each has the weight of them all.
         priority: the mean of the real priorities of its jobs.
+        job_type: of its jobs, where types of jobs are drawn before shares: each has all shares for itself. Empty for
+            all types that have no tier: those are drawn together.
     """
 
     share: str | None
@@ -40,6 +42,7 @@ class Claim:
     owner: str | None
     rest: Hashable
     priority: float
+    job_type: str = ""
 
 
 def real_priorities(priorities: Ints) -> Floats:
@@ -61,7 +64,7 @@ def task_queue_weights(claims: Sequence[Claim], share_of: Floats, *, background:
     """
     priority = np.array([claim.priority for claim in claims], dtype=np.float64)
     behind = priority <= BACKGROUND_PRIORITY if background else np.zeros(len(claims), dtype=np.bool_)
-    holder = _codes([(claim.share, claim.owner_group, _owner_of(claim)) for claim in claims])
+    holder = _codes([(claim.job_type, claim.share, claim.owner_group, _owner_of(claim)) for claim in claims])
     value = share_of / _holders_in_share(claims)
     counted = np.where(behind, 0.0, priority)
     total = np.bincount(holder, counted, minlength=1)[holder]
@@ -78,14 +81,12 @@ def _owner_of(claim: Claim) -> str | None:
 
 def _holders_in_share(claims: Sequence[Claim]) -> Floats:
     """By how many each task queue's share is divided: the owners of jobs without a group; 1 for a group."""
-    owners: dict[str | None, set[str | None]] = {}
+    owners: dict[tuple[str, str | None], set[str | None]] = {}
     for claim in claims:
         if claim.owner_group is None:
-            owners.setdefault(claim.share, set()).add(claim.owner)
-    return np.array(
-        [1.0 if claim.owner_group is not None else float(len(owners[claim.share])) for claim in claims],
-        dtype=np.float64,
-    )
+            owners.setdefault((claim.job_type, claim.share), set()).add(claim.owner)
+    divisors = [1 if claim.owner_group is not None else len(owners[claim.job_type, claim.share]) for claim in claims]
+    return np.array(divisors, dtype=np.float64)
 
 
 def _codes(keys: Sequence[KeyT]) -> Ints:

@@ -15,6 +15,7 @@ from psycopg.pq import ExecStatus
 from sqlalchemy import exc as sa_exc
 
 from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.running_limits import give_back
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
 
@@ -157,6 +158,12 @@ class Lane:
         with contextlib.suppress(sa_exc.SQLAlchemyError, psycopg.Error):
             self._connection.invalidate()
             stack.close()
+
+    def give_back(self) -> None:
+        """Give back the tokens of running limits that the process holds; where that fails, they are free in a while."""
+        if self._stack is not None:
+            with contextlib.suppress(psycopg.Error):
+                give_back(Database.raw(self._connection), self._views.tokens)
 
     def close(self) -> None:
         """Let go of the connection, where there is one."""

@@ -9,6 +9,7 @@ place, and whoever is matched alone.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import threading
 from collections import deque
@@ -19,6 +20,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import sql
 
 from broker.api.problems import Problem
 from broker.api.state import ApiState
@@ -26,6 +28,7 @@ from broker.errors import BrokerError
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.routes.matcher_fast_path import Lane
 from broker.pilots.statements.matches import Asked, MatchFound, NumberedRequest
+from broker.pilots.statements.task_queue_rows import CHANNEL
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
 from broker.store.connection.transient import TRANSIENT_ERRORS
@@ -37,6 +40,7 @@ WORTH_A_STATEMENT = 3
 its pilots, but all that waits in one group would leave the processors idle while the disk is waited for."""
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are asked to come again."""
+LISTENS_AGAIN_AFTER_S, HEARS_ITS_END_AFTER_S = 5.0, 0.5
 NAME = "matchers"
 ResultT = TypeVar("ResultT")
 
@@ -70,11 +74,12 @@ class Matchers:
     ) -> None:
         self._now = now
         self._database = database.sibling(
-            "gridbroker matcher", LANES, statement_timeout_s=statement_timeout_s, pool_timeout_s=wait_s
+            "gridbroker matcher", LANES + 1, statement_timeout_s=statement_timeout_s, pool_timeout_s=wait_s
         )
         self._waiting: deque[_Waiting] = deque()
         views = Views()
         self._free = [Lane(self._database, views) for _ in range(LANES)]
+        self._news = News(self._database, views)
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_called = False
@@ -98,7 +103,10 @@ class Matchers:
         for task in self._at_work:
             task.cancel()
         self._threads.shutdown()
-        for lane in self._free:
+        self._news.close()
+        for number, lane in enumerate(self._free):
+            if not number:
+                lane.give_back()
             lane.close()
         self._database.close()
 
@@ -141,7 +149,7 @@ class Matchers:
                         if found is not None:
                             _settle(one, (found, False))
             except _IN_THE_WAY:
-                pass  # each alone
+                group.put_back()  # each alone
         except _OF_ALL:
             raise
         except Exception:  # of one of them: those beside it go on
@@ -170,6 +178,55 @@ class Matchers:
 
     async def _in_thread(self, run: Callable[..., ResultT], *arguments: Any) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._threads, run, *arguments)
+
+
+class News:
+    """Hears where jobs began to wait, so that the next pilot of such a place finds them at once.
+
+    What is not heard, since the connection was lost, is found when views are too old. The connection is made again.
+
+    Args:
+        database: its pool has room for a connection.
+        views: what is known of the task queues.
+    """
+
+    def __init__(self, database: Database, views: Views) -> None:
+        self._database, self._views, self._ends = database, views, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="matcher news", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            try:
+                with self._database.autocommit() as connection:
+                    try:
+                        self._listen(Database.raw(connection))
+                    except psycopg.Error:
+                        connection.invalidate()
+                        raise
+            except (BrokerError, psycopg.Error, *TRANSIENT_ERRORS):
+                self._ends.wait(LISTENS_AGAIN_AFTER_S)
+
+    def _listen(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+        self._views.forget_places(None)  # nobody heard what came before
+        while not self._ends.is_set():
+            for news in connection.notifies(timeout=HEARS_ITS_END_AFTER_S, stop_after=1):
+                self._views.forget_places(places_of(news.payload))
+
+
+def places_of(payload: str) -> frozenset[str] | None:
+    """The PanDA queues that a message names; None: it may be anywhere."""
+    try:
+        found = json.loads(payload)
+    except ValueError:
+        return None
+    return frozenset(map(str, found)) if isinstance(found, list) and "" not in found else None
 
 
 def group_size(waiting: int, free: int) -> int:

@@ -210,6 +210,8 @@ def write_sorted(connection: sa.Connection, catalogue: TableCatalogue, jobs: Sor
     columns = sorted(catalogue.columns_present("jobsdefined4") & catalogue.columns_present("jobsactive4"))
     named = ", ".join(f'"{column}"' for column in columns)
     values = ", ".join(_CHANGED.get(column, f'moved."{column}"') for column in columns)
+    # they wait for pilots from this transaction on, so nobody has to be told of them
+    connection.execute(sa.text("SET LOCAL gridbroker.activates = 'on'"))
     activate = catalogue.names.sql(_ACTIVATE).replace("COLUMNS", named).replace("VALUES", values)
     assign = catalogue.names.sql(_ASSIGN)
     done = connection.execute(sa.text(activate), {**_given(jobs.ready), "open": list(OPEN), "now": at}).rowcount

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from broker.pilots.model.limit_tokens import Pair
+from broker.pilots.model.match_order import seed_of
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.matches import Asked, Match, NumberedRequest
 from broker.pilots.statements.task_queue_views import View, Views
@@ -19,12 +21,19 @@ from broker.store.writes.job_row_sql import note_status
 _PICKED = """
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[],
-        $7::bigint[]) WITH ORDINALITY AS asked (queue, priority, first, jobs, cputime_s, pool, place, number)
+        $7::bigint[], $8::text[], $9::text[], $10::bigint[]) WITH ORDINALITY
+        AS asked (queue, priority, first, jobs, cputime_s, pool, place, site, job_type, lease, number)
+), leased AS MATERIALIZED (
+    SELECT id FROM broker.limit_leases WHERE id = ANY($10::bigint[]) FOR KEY SHARE
 ), picked AS MATERIALIZED (
     SELECT asked.number, job.place, job.pandaid, job.position FROM asked CROSS JOIN LATERAL (
         SELECT waiting.ctid AS place, waiting.pandaid, waiting.position FROM broker.waiting_jobs AS waiting
         WHERE waiting.task_queue = asked.queue AND waiting.priority = asked.priority
-          AND waiting.position >= asked.first AND waiting.cputime_s <= asked.cputime_s"""
+          AND waiting.position >= asked.first AND waiting.cputime_s <= asked.cputime_s
+          AND CASE WHEN asked.lease IS NULL
+              THEN NOT EXISTS (SELECT FROM broker.running_limits AS known
+                               WHERE known.site = asked.site AND known.job_type = asked.job_type)
+              ELSE asked.lease IN (SELECT id FROM leased) END"""
 _MAPPED_POOL = """
           AND (asked.pool IS NULL OR EXISTS (
             SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
@@ -35,31 +44,31 @@ _SENT = """
     DELETE FROM broker.waiting_jobs WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
 ), sent AS (
     UPDATE {panda}.jobsactive4 AS job
-    SET jobstatus = 'sent', statechangetime = $8::timestamp, modificationtime = $8::timestamp
+    SET jobstatus = 'sent', statechangetime = $11::timestamp, modificationtime = $11::timestamp
     WHERE job.pandaid = ANY(ARRAY(SELECT pandaid FROM picked)) AND job.jobstatus = 'activated'
     RETURNING job.pandaid, job.jeditaskid, job.jobstatus, job.prodsourcelabel, job.cloud, job.computingsite
 ), logged AS (NOTE_STATUS), given AS MATERIALIZED (
     SELECT picked.number, row_number() OVER (PARTITION BY picked.number ORDER BY picked.position) AS slot,
         sent.pandaid, sent.jeditaskid
     FROM picked JOIN sent USING (pandaid)
-)""".replace("NOTE_STATUS", note_status("sent", "$8::timestamp"))
+)""".replace("NOTE_STATUS", note_status("sent", "$11::timestamp"))
 # In the order of their names, so that two groups with the same requests never wait for each other.
 _NOTE_REQUESTS = """, noted AS (
     INSERT INTO broker.matched_requests
         (pilot, request_number, pandaid, jeditaskid, task_queue, panda_queue, pool, matched_at)
     SELECT request.pilot, request.request_number, given.pandaid, given.jeditaskid, asked.queue, request.panda_queue,
-        asked.pool, $9::timestamptz
-    FROM unnest($10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::bigint[])
+        asked.pool, $12::timestamptz
+    FROM unnest($13::text[], $14::bigint[], $15::text[], $16::bigint[], $17::bigint[])
         AS request (pilot, request_number, panda_queue, number, slot)
     JOIN given USING (number, slot) JOIN asked USING (number)
     ORDER BY request.pilot, request.request_number
 )"""
 # Somebody else who notes the use of the same pools is not waited for: the time is his, too.
 _NOTE_USE = """, used AS (
-    UPDATE broker.submit_pools SET last_used_at = $9::timestamptz WHERE number IN (
+    UPDATE broker.submit_pools SET last_used_at = $12::timestamptz WHERE number IN (
         SELECT number FROM broker.submit_pools
         WHERE pool_id = ANY(ARRAY(SELECT pool FROM asked WHERE number IN (SELECT number FROM picked)))
-          AND last_used_at < $15::timestamptz FOR NO KEY UPDATE SKIP LOCKED)
+          AND last_used_at < $18::timestamptz FOR NO KEY UPDATE SKIP LOCKED)
 )"""
 _FOUND = """
 SELECT picked.number, given.slot, picked.pandaid, given.jeditaskid, picked.position
@@ -96,7 +105,7 @@ class Take:
 
 @dataclass
 class _Search:
-    """A pilot without a job: what was drawn for it, and what is drawn next."""
+    """A pilot without a job: what was drawn for it, with a token of which lease, and what is drawn next."""
 
     index: int
     pilot: Pilot
@@ -104,6 +113,8 @@ class _Search:
     view: View
     candidates: Iterator[tuple[int, int]]
     candidate: tuple[int, int] | None = None
+    pair: Pair | None = None
+    lease: int | None = None
 
 
 @dataclass
@@ -116,12 +127,15 @@ class _Ask:
     cputime_s: int
     pool: str | None
     place: int | None
+    site: str | None
+    job_type: str | None
+    lease: int | None
     pilots: list[_Search] = field(default_factory=list)
 
     @property
-    def condition(self) -> tuple[int, str | None, int | None]:
+    def condition(self) -> tuple[int, str | None, int | None, int | None]:
         """What its jobs must meet: pilots of one statement that draw the same task queue must agree on it."""
-        return self.cputime_s, self.pool, self.place
+        return self.cputime_s, self.pool, self.place, self.lease
 
 
 class GroupMatch:
@@ -142,10 +156,10 @@ class GroupMatch:
         self, asked: Sequence[Asked], now: datetime, views: Views, generator: np.random.Generator, names: Names
     ) -> None:
         self.found: list[Match | None] = [None] * len(asked)
-        self._now, self._names, self._rounds = now, names, 0
+        self._now, self._names, self._rounds, self._tokens = now, names, 0, views.tokens
         self._asks: list[_Ask] = []
         self._searching = [
-            _Search(index, pilot, request, view, view.candidates(pilot, generator))
+            _Search(index, pilot, request, view, view.candidates(pilot, generator_of(request, generator)))
             for index, (pilot, request) in enumerate(asked)
             if (view := views.of(pilot, now)) is not None
         ]
@@ -153,6 +167,7 @@ class GroupMatch:
     def next_take(self) -> Take | None:
         """The next statement; None when there is nothing more to try together."""
         if self._rounds == MOST_ROUNDS:
+            self.put_back()
             return None
         self._rounds += 1
         asks: dict[tuple[int, int], _Ask] = {}
@@ -165,6 +180,17 @@ class GroupMatch:
                 known.pilots.append(one)  # else it waits for the next round
         self._asks = list(asks.values())
         return self._take() if self._asks else None
+
+    def put_back(self) -> None:
+        """Give up the tokens of pilots that have no job: the statement failed, or there is nothing more to try."""
+        for one in self._searching:
+            self._next_candidate(one)
+
+    def _next_candidate(self, one: _Search) -> None:
+        """Nothing more is tried of what was drawn for a pilot."""
+        if one.pair is not None and one.lease is not None:
+            self._tokens.put_back(one.pair, one.lease)
+        one.candidate = one.pair = one.lease = None
 
     def settle(self, rows: Sequence[Sequence[Any]]) -> None:
         """Note what a statement took: number of what was asked, slot, job, task, position."""
@@ -182,8 +208,9 @@ class GroupMatch:
                     self.found[one.index] = Match(
                         *given[number, slot], ask.queue, one.view.panda_queue, ask.pool, specs
                     )
+                    one.pair = one.lease = None  # the token is spent
                 elif len(positions) < len(ask.pilots):
-                    one.candidate = None  # there is no more of it
+                    self._next_candidate(one)  # there is no more of it
             _remember(ask, positions)
         self._searching = [one for one in self._searching if self.found[one.index] is None]
 
@@ -196,9 +223,9 @@ class GroupMatch:
                     return None
             queue, priority = one.candidate
             first = one.view.levels[queue].get(priority)
-            if first is not None:
+            if first is not None and self._has_room(one, queue):
                 break
-            one.candidate = None  # another pilot found that there is nothing
+            self._next_candidate(one)  # another pilot found that there is nothing, or as many run as may
         queues = one.view.queues
         pool = queues.pool[queue]
         return _Ask(
@@ -208,7 +235,18 @@ class GroupMatch:
             (one.pilot.cputime_s or 0) if queues.cputime_class_s[queue] else _UNLIMITED,
             pool,
             None if pool is None else one.view.place,
+            None if queues.panda_queue[queue] is None else one.view.site,
+            queues.job_type[queue],
+            one.lease,
         )
+
+    def _has_room(self, one: _Search, queue: int) -> bool:
+        """Whether no limit holds for the jobs of a task queue, or the pilot has a token of it now."""
+        if one.lease is None:
+            one.pair = one.view.pair_of(queue)
+            if one.pair is not None:
+                one.lease = self._tokens.reserve(one.pair, self._now)
+        return one.pair is None or one.lease is not None
 
     def _take(self) -> Take:
         asks = self._asks
@@ -227,6 +265,9 @@ class GroupMatch:
             _array(ask.cputime_s for ask in asks),
             _array(ask.pool for ask in asks),
             _array(ask.place for ask in asks),
+            _array(ask.site for ask in asks),
+            _array(ask.job_type for ask in asks),
+            _array(ask.lease for ask in asks),
             self._now.astimezone(UTC).replace(tzinfo=None).isoformat(),
             self._now.isoformat(),
             *(_array(one[column] for one in noted) for column in range(5)),
@@ -234,6 +275,11 @@ class GroupMatch:
         if pooled:
             values.append((self._now - USE_NOTED_EVERY).isoformat())
         return Take(_statement(self._names, pooled=pooled), values)
+
+
+def generator_of(request: NumberedRequest | None, generator: np.random.Generator) -> np.random.Generator:
+    """Of the draw for a request: that of its own number, so that it can be drawn again; without one the given."""
+    return generator if request is None else np.random.default_rng(seed_of(*request))
 
 
 def _remember(ask: _Ask, positions: list[int]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,25 @@ from broker.pilots.model.matcher import (
     match_task_queues,
     no_match,
 )
-from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take
+from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take, generator_of
 from broker.pilots.statements.matches import Asked, Match, MatchFound, NoMatch, NumberedRequest
+from broker.pilots.statements.running_limits import refill
 from broker.pilots.statements.task_queue_views import View, Views, place_of, read_view
 from broker.store.connection.tables import Names
 from broker.store.writes.job_row_sql import note_status
 
 _PICKED = """
-WITH picked AS MATERIALIZED (
+WITH leased AS MATERIALIZED (
+    SELECT id FROM broker.limit_leases WHERE id = %(lease)s FOR KEY SHARE
+), picked AS MATERIALIZED (
     SELECT job.ctid AS place, job.pandaid, job.position FROM broker.waiting_jobs AS job
     WHERE job.task_queue = %(queue)s AND job.priority = %(priority)s AND job.position >= %(first)s"""
+# Without a limit there is no lease, and with one it is held until the commit.
+_NO_LIMIT = """
+      AND NOT EXISTS (SELECT FROM broker.running_limits AS known
+                      WHERE known.site = %(limit_site)s AND known.job_type = %(job_type)s)"""
+_LEASED = """
+      AND EXISTS (SELECT FROM leased)"""
 _ENOUGH_CPU_TIME = """
       AND job.cputime_s <= %(cputime_s)s"""
 _MAPPED_POOL = """
@@ -76,7 +84,7 @@ SELECT picked.pandaid, picked.position, sent.jeditaskid, sent.pandaid IS NOT NUL
 FROM picked LEFT JOIN sent USING (pandaid)"""
 
 
-def take_statement(names: Names, *, pooled: bool, timed: bool, numbered: bool, conditions: bool) -> str:
+def take_statement(names: Names, *, pooled: bool, timed: bool, numbered: bool, conditions: bool, limited: bool) -> str:
     """The statement for one case.
 
     Args:
@@ -85,9 +93,11 @@ def take_statement(names: Names, *, pooled: bool, timed: bool, numbered: bool, c
         timed: the jobs may need more CPU time than the pilot has.
         numbered: the request has a number, under which what it gets is noted.
         conditions: there are some on single jobs.
+        limited: a limit holds for the jobs, of which the pilot has a token.
     """
     parts = (
         (True, _PICKED),
+        (True, _LEASED if limited else _NO_LIMIT),
         (timed, _ENOUGH_CPU_TIME),
         (pooled, _MAPPED_POOL),
         (conditions, _CONDITIONS),
@@ -133,7 +143,7 @@ class Matcher:
         self._generator = generator
         self._conditions = _values_of(conditions)
         self._names = names
-        self._statements: dict[tuple[bool, bool, bool], str] = {}
+        self._statements: dict[tuple[bool, bool, bool, bool], str] = {}
         self._views = Views() if views is None else views
         self._request: NumberedRequest | None = None
 
@@ -153,7 +163,7 @@ class Matcher:
             while (take := group.next_take()) is not None:
                 group.settle(self._take(take))
         except (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback):
-            pass  # each alone
+            group.put_back()  # each alone
         return [
             self.match_one(*one, now) if found is None else (found, False)
             for one, found in zip(asked, group.found, strict=True)
@@ -164,14 +174,27 @@ class Matcher:
         return GroupMatch(asked, now, self._views, self._generator, self._names)
 
     def unknown(self, asked: Sequence[Asked], now: datetime) -> bool:
-        """Whether the task queues at the place of one of these pilots have to be read first."""
-        return any(self._views.of(pilot, now) is None for pilot, _ in asked)
+        """Whether something has to be read for one of these pilots first: task queues at its place, or tokens."""
+        tokens = self._views.tokens
+        for pilot, _ in asked:
+            view = self._views.of(pilot, now)
+            if view is None or (view.limited and tokens.wanting(view.fitting(pilot)[2], now)):
+                return True
+        return False
 
     def look(self, asked: Sequence[Asked], now: datetime) -> None:
-        """Read the task queues at the places of these pilots, where what is known is too old."""
+        """Read the task queues at the places of these pilots, where what is known is too old, and lease tokens."""
         for pilot, _ in asked:
-            if self._views.of(pilot, now) is None:
-                self._views[place_of(pilot)] = read_view(self._cursor, pilot, now)
+            view = self._views.of(pilot, now)
+            if view is None:
+                view = self._views[place_of(pilot)] = read_view(self._cursor, pilot, now)
+            self._refill(view, pilot, now)
+
+    def _refill(self, view: View, pilot: Pilot, now: datetime) -> None:
+        """Lease tokens of the limits that hold for this pilot, where none are left."""
+        pairs = view.fitting(pilot)[2]
+        if pairs and self._views.tokens.wanting(pairs, now):
+            refill(self._cursor.connection, self._names, self._views.tokens, pairs, now)
 
     def _take(self, take: Take) -> list[tuple[Any, ...]]:
         with psycopg.RawCursor(self._cursor.connection, row_factory=tuple_row) as cursor:
@@ -223,17 +246,17 @@ class Matcher:
             if found is not None:
                 return found
         view = self._views[place_of(pilot)] = read_view(self._cursor, pilot, now)
-        return self._try(view, pilot, now) or self._why_nothing(view, pilot)
+        return self._try(view, pilot, now) or self._why_nothing(view, pilot, now)
 
     def explain(self, pilot: Pilot, now: datetime) -> NoMatch:
         """Why the task queues, those of all other queues too, do not fit; nothing is taken."""
-        return self._why_nothing(read_view(self._cursor, pilot, now, everywhere=True), pilot)
+        return self._why_nothing(read_view(self._cursor, pilot, now, everywhere=True), pilot, now)
 
     def pools_of(self, pilot: Pilot, now: datetime) -> Collection[str]:
         """The pools that are mapped to the pilot's queue now."""
         return read_view(self._cursor, pilot, now).pools
 
-    def _why_nothing(self, view: View, pilot: Pilot) -> NoMatch:
+    def _why_nothing(self, view: View, pilot: Pilot, now: datetime) -> NoMatch:
         """The reasons of the task queues, which held jobs when the view was read."""
         reasons = match_task_queues(view.queues, pilot, view.panda_queue, view.pools)
         # the pilot has enough for some jobs of the class, but those that are left need more; the last has no upper end
@@ -241,24 +264,41 @@ class Matcher:
         open_ended = classes_s == CPUTIME_CLASSES_S[-1]
         too_long = (reasons == MATCHES) & (open_ended | (classes_s > (pilot.cputime_s or 0)))
         reasons[too_long] = FIELDS.index("cpu_time")
+        for queue in np.flatnonzero(reasons == MATCHES).tolist():
+            pair = view.pair_of(queue)
+            if pair is not None and not self._views.tokens.has(pair, now):
+                reasons[queue] = FIELDS.index("running_limit")
         return NoMatch(view.panda_queue, *no_match(reasons))
 
     def _try(self, view: View, pilot: Pilot, now: datetime) -> Match | None:
-        for queue, priority in islice(view.candidates(pilot, self._generator), MOST_TRIES):
-            found = self._take_one(view, queue, priority, pilot, now)
+        self._refill(view, pilot, now)
+        tokens, tries = self._views.tokens, 0
+        for queue, priority in view.candidates(pilot, generator_of(self._request, self._generator)):
+            pair = view.pair_of(queue)
+            lease = None if pair is None else tokens.reserve(pair, now)
+            if pair is not None and lease is None:
+                continue  # as many run as may
+            found = self._take_one(view, queue, priority, pilot, now, lease)
             if found is not None:
                 return found
+            if pair is not None and lease is not None:
+                tokens.put_back(pair, lease)
+            tries += 1
+            if tries == MOST_TRIES:
+                break
         return None
 
-    def _take_one(self, view: View, queue: int, priority: int, pilot: Pilot, now: datetime) -> Match | None:
+    def _take_one(
+        self, view: View, queue: int, priority: int, pilot: Pilot, now: datetime, lease: int | None
+    ) -> Match | None:
         """A job of one task queue and priority; None when there is none that this pilot could run."""
         is_timed, levels = bool(view.queues.cputime_class_s[queue]), view.levels[queue]
         level = levels.get(priority)
         if level is None:
             return None
         values = self._values(view, queue, pilot, now)
-        statement = self._statement(values["pool"] is not None, is_timed)
-        values |= {"priority": priority, "first": level}
+        statement = self._statement(values["pool"] is not None, is_timed, limited=lease is not None)
+        values |= {"priority": priority, "first": level, "lease": lease}
         while True:
             row = self._cursor.execute(statement, values, prepare=True).fetchone()
             if row is None:
@@ -284,6 +324,8 @@ class Matcher:
             "now": now.astimezone(UTC).replace(tzinfo=None),
             "aware_now": now,
             "noted_before": now - USE_NOTED_EVERY,
+            "limit_site": None if view.queues.panda_queue[queue] is None else view.site,
+            "job_type": view.queues.job_type[queue],
             **self._conditions,
         }
         if self._request is not None:
@@ -294,12 +336,17 @@ class Matcher:
             }
         return values
 
-    def _statement(self, pooled: bool, timed: bool) -> str:
-        case = (pooled, timed, self._request is not None)
+    def _statement(self, pooled: bool, timed: bool, *, limited: bool) -> str:
+        case = (pooled, timed, self._request is not None, limited)
         found = self._statements.get(case)
         if found is None:
             found = self._statements[case] = take_statement(
-                self._names, pooled=pooled, timed=timed, numbered=case[2], conditions=bool(self._conditions)
+                self._names,
+                pooled=pooled,
+                timed=timed,
+                numbered=case[2],
+                conditions=bool(self._conditions),
+                limited=limited,
             )
         return found
 

@@ -1,10 +1,16 @@
-"""Task queues: activated jobs that wait for a pilot, grouped by what they ask for, and copied in order."""
+"""Task queues: activated jobs that wait for a pilot, grouped by what they ask for, and copied in order.
+
+Jobs that our own activation moves wait from the same commit on. What other programs do to jobs is found in cycles: jobs
+that they activate by a trigger, which notes them, and all that a trigger does not see by comparing.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import psycopg
@@ -12,8 +18,10 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from broker.domain.arrays import Floats, Ints
+from broker.pilots.model.match_order import LAST_TIER
 from broker.pilots.model.matcher import CPUTIME_CLASSES_S
 from broker.pilots.model.task_queue_shares import Claim, real_priorities, task_queue_weights
+from broker.pilots.statements.running_limits import JOB_TYPE
 from broker.store.connection.array_transfer import copy_integers, integers_of, sizes_of
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
@@ -27,6 +35,11 @@ _RESERVE_POSITIONS = """
 SELECT setval(sequence, nextval(sequence) + %s)
 FROM (SELECT pg_get_serial_sequence('broker.waiting_jobs', 'position')::regclass AS sequence) AS found"""
 _ROWS = sql.Identifier("broker", "waiting_jobs")
+_ADD_TO_LEVELS = """
+INSERT INTO broker.task_queue_levels AS known (task_queue, priority, jobs, first_position)
+SELECT * FROM unnest(%s::bigint[], %s::integer[], %s::bigint[], %s::bigint[])
+ON CONFLICT (task_queue, priority) DO UPDATE
+SET jobs = known.jobs + excluded.jobs, first_position = least(known.first_position, excluded.first_position)"""
 
 
 def add_fresh_jobs(connection: psycopg.Connection[Any]) -> int:
@@ -54,6 +67,9 @@ def add_fresh_jobs(connection: psycopg.Connection[Any]) -> int:
         "position": np.arange(last - count + 1, last + 1),
     }
     copy_integers(connection, _ROWS, columns)
+    first = np.flatnonzero(np.r_[True, (np.diff(queues[group]) != 0) | (np.diff(priorities[group]) != 0)])
+    levels = (queues[group][first], priorities[group][first], np.diff(np.r_[first, count]), columns["position"][first])
+    connection.execute(_ADD_TO_LEVELS, [level.tolist() for level in levels])
     return count
 
 
@@ -71,21 +87,28 @@ def in_order(queues: Ints, priorities: Ints, sizes: Ints, jobs: Ints) -> Ints:
     return np.argsort(of_job * span + (jobs - least))
 
 
-#: An empty task queue is dropped after this time.
-DROP_AFTER = timedelta(seconds=300)
+#: An empty task queue is dropped after this time; when it was last in use is written no more often than the second.
+DROP_AFTER, TOUCHED_AFTER = timedelta(seconds=300), timedelta(seconds=60)
+JOBS_OF_A_PART = 100_000
+"""Where more jobs wait, they are compared with what is true in parts of about so many, one a cycle."""
+MOST_PARTS = 60
+CHANNEL = "gridbroker_task_queues"
+"""Where matchers hear at which PanDA queues jobs came: a JSON list of names, "" for none; what is no list: anywhere."""
+_LONGEST_PAYLOAD = 8000
 
 ShareValues = Callable[[Sequence[str | None]], Floats]
 """The value of each of these global shares."""
+TypeOrder = Callable[[Sequence[str]], tuple[Ints, Floats]]
+"""The tier and the weight of each of these types of jobs."""
+SetOrder = Callable[[sa.Connection], None]
+"""Writes what decides who comes first, in a transaction in which task queues were made."""
 
 # The columns that group jobs, as the identity has them: any difference makes another task queue.
 _GROUPING = (
     "vo, owner, owner_group, share, panda_queue, resource_type, sites, banned_sites, platforms, cputime_class_s, "
-    "pool_id, specs"
+    "pool_id, specs, job_type"
 )
-# What was there before jobs could ask something of a node keeps the identity that it has.
-_IDENTITY = """md5(jsonb_build_array(
-    vo, owner, owner_group, share, panda_queue, resource_type, sites, banned_sites, platforms, cputime_class_s, pool_id
-)::text || coalesce(specs, ''))"""
+_IDENTITY = f"md5(jsonb_build_array({_GROUPING})::text)"
 
 # Jobs that do not wait yet, in groups: what a task asks for is worked out once a group, not once a job.
 _FRESH = f"""
@@ -93,6 +116,7 @@ CREATE TEMPORARY TABLE fresh_jobs ON COMMIT DROP AS
 SELECT *, {_IDENTITY} AS identity
 FROM (
     SELECT job.vo, job.owner, job.owner_group, job.share, job.panda_queue, job.resource_type, job.priority, job.jobs,
+        job.job_type,
         coalesce(asked.sites, '[]') AS sites, coalesce(asked.banned_sites, '[]') AS banned_sites,
         coalesce(asked.platforms, '[]') AS platforms, asked.pool_id, asked.specs,
         greatest(coalesce(asked.cputime_s, 0), 0) AS cputime_s,
@@ -100,23 +124,44 @@ FROM (
              ELSE coalesce((SELECT min(bound) FROM unnest(CAST(:classes AS bigint[])) AS bound
                             WHERE bound >= asked.cputime_s), :last_class) END AS cputime_class_s
     FROM (SELECT jeditaskid, vo, produsername AS owner, workinggroup AS owner_group, gshare AS share,
-              computingsite AS panda_queue, resource_type, coalesce(currentpriority, 0) AS priority,
-              array_agg(pandaid) AS jobs
-          FROM {{panda}}.jobsactive4 AS active
-          WHERE jobstatus = 'activated'
-            AND NOT EXISTS (SELECT FROM broker.waiting_jobs AS known WHERE known.pandaid = active.pandaid)
-          GROUP BY 1, 2, 3, 4, 5, 6, 7, 8) AS job
+              computingsite AS panda_queue, resource_type, {JOB_TYPE} AS job_type,
+              coalesce(currentpriority, 0) AS priority, array_agg(pandaid) AS jobs
+          FROM {{panda}}.jobsactive4 AS job
+          WHERE jobstatus = 'activated' AND WHICH
+          GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9) AS job
     LEFT JOIN broker.task_requirements AS asked ON asked.jeditaskid = job.jeditaskid
 ) AS found"""  # noqa: S608 - constants
+_ALL_THAT_DO_NOT_WAIT = "NOT EXISTS (SELECT FROM broker.waiting_jobs AS known WHERE known.pandaid = job.pandaid)"
+_THESE = "pandaid = ANY(CAST(:jobs AS bigint[]))"
+# Jobs of some PanDA queues that do not wait there, and those that others activated.
+_SOME_THAT_DO_NOT_WAIT = """(computingsite = ANY(CAST(:queues AS text[])) OR pandaid = ANY(CAST(:jobs AS bigint[])))
+            AND NOT EXISTS (
+                SELECT FROM broker.waiting_jobs AS known
+                WHERE known.pandaid = job.pandaid AND known.task_queue IN (
+                    SELECT id FROM broker.task_queues WHERE panda_queue = ANY(CAST(:all_queues AS text[]))))"""
 _NEW_QUEUES = f"""
 INSERT INTO broker.task_queues (identity, {_GROUPING}, used_at)
 SELECT DISTINCT ON (identity) identity, {_GROUPING}, CAST(:now AS timestamptz) FROM fresh_jobs
 ON CONFLICT (identity) DO NOTHING"""  # noqa: S608 - constants
+# A job that moved to another PanDA queue does not wait at its old one.
 _DELETE_GONE_JOBS = """
-DELETE FROM broker.waiting_jobs AS waiting
-WHERE NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid
-    AND job.jobstatus = 'activated')
+DELETE FROM broker.waiting_jobs AS waiting USING broker.task_queues AS queue
+WHERE queue.id = waiting.task_queue AND (CAST(:queues AS text[]) IS NULL OR queue.panda_queue = ANY(:queues))
+  AND NOT EXISTS (
+    SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid AND job.jobstatus = 'activated'
+      AND job.computingsite IS NOT DISTINCT FROM queue.panda_queue)
 RETURNING waiting.task_queue"""
+# Task queues of an earlier release hold jobs of all types: their jobs are divided, in this transaction.
+_DELETE_UNDIVIDED = """
+DELETE FROM broker.waiting_jobs AS waiting USING broker.task_queues AS queue
+WHERE queue.id = waiting.task_queue AND queue.job_type IS NULL
+  AND (CAST(:queues AS text[]) IS NULL OR queue.panda_queue = ANY(:queues))"""
+_PLACES_OF_JOBS = """
+SELECT DISTINCT computingsite FROM {panda}.jobsactive4
+WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND computingsite IS NOT NULL"""
+_DELETE_ORPHANS = """
+DELETE FROM broker.waiting_jobs AS waiting
+WHERE NOT EXISTS (SELECT FROM broker.task_queues AS queue WHERE queue.id = waiting.task_queue)"""
 # Another process that follows the jobs at the same time waits, and finds nothing left to do; matchers do not wait.
 _ONE_AT_A_TIME = "LOCK TABLE broker.task_queue_levels IN SHARE ROW EXCLUSIVE MODE"
 # For this transaction: a million jobs are grouped without files on disk, and put in order by this process, for which
@@ -137,54 +182,148 @@ _USED_POOLS = """
 UPDATE broker.submit_pools SET last_used_at = greatest(last_used_at, :now)
 WHERE pool_id IN (SELECT pool_id FROM fresh_jobs UNION
                   SELECT pool_id FROM broker.task_queues WHERE id = ANY(:left))"""
+# Each level is counted where the rows were compared; elsewhere what was added is added.
+_FORGET_LEVELS = """
+DELETE FROM broker.task_queue_levels WHERE CAST(:queues AS text[]) IS NULL
+   OR task_queue IN (SELECT id FROM broker.task_queues WHERE panda_queue = ANY(:queues))"""
 _COUNT_LEVELS = """
-DELETE FROM broker.task_queue_levels;
 INSERT INTO broker.task_queue_levels (task_queue, priority, jobs, first_position)
-SELECT task_queue, priority, count(*), min(position) FROM broker.waiting_jobs GROUP BY 1, 2"""
+SELECT task_queue, priority, count(*), min(position) FROM broker.waiting_jobs
+WHERE CAST(:queues AS text[]) IS NULL
+   OR task_queue IN (SELECT id FROM broker.task_queues WHERE panda_queue = ANY(:queues))
+GROUP BY 1, 2"""
+_READ_INBOX = "DELETE FROM broker.activated_jobs RETURNING pandaid"
 _TOUCH_QUEUES = """
 UPDATE broker.task_queues AS queue SET used_at = :now
-WHERE used_at <> :now AND EXISTS (SELECT FROM broker.task_queue_levels AS level WHERE level.task_queue = queue.id)"""
+WHERE used_at < :touched_before
+  AND EXISTS (SELECT FROM broker.task_queue_levels AS level WHERE level.task_queue = queue.id)"""
 _DELETE_UNUSED_QUEUES = """
 DELETE FROM broker.task_queues AS queue
 WHERE used_at <= :before AND NOT EXISTS (SELECT FROM broker.waiting_jobs AS job WHERE job.task_queue = queue.id)"""
 _READ_CLAIMS = """
 SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.share, queue.resource_type, queue.platforms::text,
-    queue.cputime_class_s, queue.weight, level.priority, level.jobs
+    queue.cputime_class_s, coalesce(queue.job_type, '') AS job_type, queue.weight, level.priority, level.jobs
 FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
 ORDER BY queue.id"""
 _SAVE_WEIGHTS = """
-UPDATE broker.task_queues AS queue SET weight = found.weight
-FROM unnest(CAST(:ids AS bigint[]), CAST(:weights AS float8[])) AS found (id, weight)
-WHERE queue.id = found.id AND queue.weight <> found.weight"""
+UPDATE broker.task_queues AS queue SET weight = found.weight, tier = found.tier, type_weight = found.type_weight
+FROM unnest(CAST(:ids AS bigint[]), CAST(:weights AS float8[]), CAST(:tiers AS integer[]),
+            CAST(:type_weights AS float8[])) AS found (id, weight, tier, type_weight)
+WHERE queue.id = found.id AND (queue.weight, queue.tier, queue.type_weight)
+    IS DISTINCT FROM (found.weight, found.tier, found.type_weight)"""
+_READ_PLAN = """
+SELECT plan.next_part, (SELECT coalesce(sum(jobs), 0)::bigint FROM broker.task_queue_levels) AS jobs
+FROM broker.task_queue_plan AS plan"""
+_SAVE_PLAN = "UPDATE broker.task_queue_plan SET next_part = :next_part, followed_at = :now"
+_READ_QUEUES = """
+SELECT panda_queue FROM broker.task_queues UNION SELECT panda_queue FROM {panda}.schedconfig_json"""
+_READ_FRESH_PLACES = "SELECT DISTINCT coalesce(panda_queue, '') FROM fresh_jobs"
+_TELL = "SELECT pg_notify(:channel, :payload)"
 
 
-def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[str, int]:
+def follow_jobs(
+    connection: sa.Connection,
+    names: Names,
+    now: datetime,
+    set_order: SetOrder | None = None,
+    most_at_once: int = JOBS_OF_A_PART,
+) -> dict[str, int]:
     """Let the task queues hold exactly the activated jobs, in the caller's transaction; counts of what changed.
 
-    The transaction is READ COMMITTED: what another one did before it is seen.
+    Where more than ``most_at_once`` jobs wait, one part of the PanDA queues is compared, the next at the next call, and
+    beside it come the jobs that other programs activated. The transaction is READ COMMITTED: it sees what another one
+    did before. ``set_order`` writes weights and limits.
     """
-
-    def run(statement: str, **values: Any) -> sa.CursorResult[Any]:
-        return connection.execute(sa.text(names.sql(statement)), values)
-
+    run = _runner(connection, names)
     run(_ONE_AT_A_TIME)
     run(_ROOM)
-    left = run(_DELETE_GONE_JOBS).scalars().all()
-    run(_AS_THEY_LIE)
-    run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])
-    run(_AS_IT_WAS)
+    inbox = run(_READ_INBOX).scalars().all()
+    part = _next_part(run, now, most_at_once, len(inbox))
+    left = list(run(_DELETE_GONE_JOBS, queues=part).scalars())
+    run(_DELETE_UNDIVIDED, queues=part)
+    if part is None:
+        left += [0] * run(_DELETE_ORPHANS).rowcount
+        run(_AS_THEY_LIE)
+        _gather(run, _ALL_THAT_DO_NOT_WAIT)
+        run(_AS_IT_WAS)
+    else:
+        places = {*part, *run(_PLACES_OF_JOBS, jobs=inbox).scalars()}
+        _gather(run, _SOME_THAT_DO_NOT_WAIT, queues=part, jobs=inbox, all_queues=sorted(places))
     new_queues = run(_NEW_QUEUES, now=now).rowcount
     queued = add_fresh_jobs(Database.raw(connection))
-    run(_COUNT_LEVELS)
-    run(_TOUCH_QUEUES, now=now)
+    run(_FORGET_LEVELS, queues=part)
+    run(_COUNT_LEVELS, queues=part)
+    run(_TOUCH_QUEUES, now=now, touched_before=now - TOUCHED_AFTER)
     dropped = run(_DELETE_UNUSED_QUEUES, before=now - DROP_AFTER).rowcount
+    if set_order is not None:
+        set_order(connection)
+    _tell_matchers(run)
     # last, as matchers note the use of pools too and would wait for this transaction
     run(_USED_POOLS, now=now, left=sorted(set(left)))
     return {"queued": queued, "left": len(left), "new_queues": new_queues, "dropped_queues": dropped}
 
 
-def weigh(connection: sa.Connection, share_values: ShareValues, *, background: bool) -> int:
-    """Write the weights of the task queues that hold jobs, where they differ; how many task queues there are."""
+def add_activated(
+    connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime, set_order: SetOrder
+) -> dict[str, int]:
+    """Let jobs wait that the caller's transaction activated: pilots find them, and no cycle has to look for them.
+
+    ``set_order`` writes weights and limits where there are new task queues.
+
+    Returns:
+        Counts of ``queued`` jobs and ``new_queues``.
+    """
+    run = _runner(connection, names)
+    run(_ONE_AT_A_TIME)
+    _gather(run, _THESE, jobs=list(jobs))
+    new_queues = run(_NEW_QUEUES, now=now).rowcount
+    queued = add_fresh_jobs(Database.raw(connection))
+    if new_queues:
+        set_order(connection)
+    _tell_matchers(run)
+    run(_USED_POOLS, now=now, left=[])
+    run("DROP TABLE fresh_jobs")
+    return {"queued": queued, "new_queues": new_queues}
+
+
+_Run = Callable[..., sa.CursorResult[Any]]
+
+
+def _runner(connection: sa.Connection, names: Names) -> _Run:
+    def run(statement: str, **values: Any) -> sa.CursorResult[Any]:
+        return connection.execute(sa.text(names.sql(statement)), values)
+
+    return run
+
+
+def _gather(run: _Run, which: str, **values: Any) -> None:
+    """Make the table of fresh jobs, of those of which a condition holds."""
+    run(_FRESH.replace("WHICH", which), classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1], **values)
+
+
+def _next_part(run: _Run, now: datetime, most_at_once: int, activated: int) -> list[str] | None:
+    """The PanDA queues whose jobs are compared now, where others activated so many; None: all."""
+    plan = run(_READ_PLAN).one()
+    parts = min(MOST_PARTS, -(-plan.jobs // most_at_once))
+    run(_SAVE_PLAN, next_part=plan.next_part + 1, now=now)
+    if parts < 2 or activated > most_at_once:
+        return None
+    queues = [name for name in run(_READ_QUEUES).scalars() if name is not None]
+    return sorted(name for name in queues if crc32(name.encode()) % parts == plan.next_part % parts)
+
+
+def _tell_matchers(run: _Run) -> None:
+    """Wake the matchers of the places where jobs came, at the commit; those that miss it look again after a while."""
+    places = sorted(run(_READ_FRESH_PLACES).scalars())
+    if places:
+        payload = json.dumps(places, ensure_ascii=False, separators=(",", ":"))
+        run(_TELL, channel=CHANNEL, payload=payload if len(payload.encode()) < _LONGEST_PAYLOAD else "")
+
+
+def weigh(
+    connection: sa.Connection, share_values: ShareValues, type_order: TypeOrder | None = None, *, background: bool
+) -> int:
+    """Write weights and tiers of the task queues that hold jobs, where they differ; how many task queues there are."""
     rows = connection.execute(sa.text(_READ_CLAIMS)).all()
     if not rows:
         return 0
@@ -193,12 +332,23 @@ def weigh(connection: sa.Connection, share_values: ShareValues, *, background: b
     jobs = np.array([row.jobs for row in rows], dtype=np.float64)
     real = real_priorities(np.array([row.priority for row in rows], dtype=np.int64))
     mean = np.bincount(of_queue, jobs * real) / np.bincount(of_queue, jobs)
-    claims = [_claim(rows[row], float(priority)) for row, priority in zip(first.tolist(), mean, strict=True)]
+    types = [str(rows[row].job_type) for row in first.tolist()]
+    tiers, type_weights = (type_order or _no_order)(types)
+    kinds = [kind if tier < LAST_TIER else "" for kind, tier in zip(types, tiers.tolist(), strict=True)]
+    claims = [
+        _claim(rows[row], kind, float(priority))
+        for row, kind, priority in zip(first.tolist(), kinds, mean, strict=True)
+    ]
     weights = task_queue_weights(claims, share_values([claim.share for claim in claims]), background=background)
-    connection.execute(sa.text(_SAVE_WEIGHTS), {"ids": ids.tolist(), "weights": weights.tolist()})
+    values = {"ids": ids, "weights": weights, "tiers": tiers, "type_weights": type_weights}
+    connection.execute(sa.text(_SAVE_WEIGHTS), {name: column.tolist() for name, column in values.items()})
     return len(ids)
 
 
-def _claim(row: sa.Row[Any], priority: float) -> Claim:
+def _no_order(types: Sequence[str]) -> tuple[Ints, Floats]:
+    return np.full(len(types), LAST_TIER, dtype=np.int64), np.ones(len(types))
+
+
+def _claim(row: sa.Row[Any], kind: str, priority: float) -> Claim:
     rest = (row.vo, row.resource_type, row.platforms, row.cputime_class_s)
-    return Claim(row.share, row.owner_group, row.owner, rest, priority)
+    return Claim(row.share, row.owner_group, row.owner, rest, priority, kind)

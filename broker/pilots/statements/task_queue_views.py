@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 import psycopg
 
 from broker.domain.arrays import Floats, Ints, Texts
-from broker.pilots.model.matcher import MATCHES, Pilot, TaskQueueTable, draw, match_task_queues
+from broker.pilots.model.limit_tokens import LimitTokens, Pair
+from broker.pilots.model.match_order import LAST_TIER, draw, draw_in_tiers
+from broker.pilots.model.matcher import MATCHES, Pilot, TaskQueueTable, match_task_queues
 from broker.pilots.model.task_queue_shares import real_priorities
 
 VIEW_LASTS = timedelta(seconds=20)
@@ -22,10 +24,16 @@ WHERE site = %(site)s AND ce = %(ce)s AND queue = %(queue)s"""
 _READ_POOLS_OF_PLACE = """
 SELECT pool.pool_id FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS pool ON pool.number = link.pool
 WHERE link.queue = %(place)s AND (%(vo)s::text IS NULL OR pool.vo = lower(%(vo)s))"""
+# The site of limits, and the types that are limited there.
+_READ_LIMITS = """
+SELECT place.site, limits.job_type
+FROM (SELECT coalesce(
+    (SELECT site FROM broker.queue_sites WHERE panda_queue = %(panda_queue)s), %(panda_queue)s) AS site
+) AS place LEFT JOIN broker.running_limits AS limits USING (site)"""
 _READ_TASK_QUEUES = """
 SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.panda_queue, queue.resource_type,
     nullif(queue.sites, '[]'), nullif(queue.banned_sites, '[]'), nullif(queue.platforms, '[]'),
-    queue.cputime_class_s, queue.pool_id, queue.specs, queue.weight,
+    queue.cputime_class_s, queue.pool_id, queue.specs, queue.weight, queue.job_type, queue.tier, queue.type_weight,
     array_agg(level.priority ORDER BY level.priority), array_agg(level.first_position ORDER BY level.priority)
 FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
 WHERE {where} AND EXISTS (
@@ -50,16 +58,33 @@ class View:
     pools: frozenset[str]
     queues: TaskQueueTable
     levels: list[dict[int, int]]
-    _fitting: dict[Pilot, tuple[Ints, Floats]] = field(default_factory=dict)
+    site: str = ""
+    limited: frozenset[str] = frozenset()
+    kinds: Ints = field(init=False)
+    _fitting: dict[Pilot, tuple[Ints, Floats, tuple[Pair, ...]]] = field(default_factory=dict)
     _drawn: dict[int, tuple[list[int], Floats]] = field(default_factory=dict)
 
-    def fitting(self, pilot: Pilot) -> tuple[Ints, Floats]:
-        """The task queues that a pilot may take from, and their weights."""
+    def __post_init__(self) -> None:
+        """Number the types that are drawn before the task queues; those without a tier are drawn together, as 0."""
+        number: dict[str | None, int] = {None: 0}
+        types = zip(self.queues.job_type.tolist(), self.queues.tier.tolist(), strict=True)
+        kinds = [number.setdefault(kind if tier < LAST_TIER else None, len(number)) for kind, tier in types]
+        self.kinds = np.array(kinds, dtype=np.int64)
+
+    def fitting(self, pilot: Pilot) -> tuple[Ints, Floats, tuple[Pair, ...]]:
+        """The task queues that a pilot may take from, their weights, and the limits that there are for any of them."""
         found = self._fitting.get(pilot)
         if found is None:
             positions = np.flatnonzero(match_task_queues(self.queues, pilot, self.panda_queue, self.pools) == MATCHES)
-            found = self._fitting[pilot] = (positions, self.queues.weight[positions])
+            pairs = dict.fromkeys(map(self.pair_of, positions.tolist())) if self.limited else {}
+            limits = tuple(pair for pair in pairs if pair is not None)
+            found = self._fitting[pilot] = (positions, self.queues.weight[positions], limits)
         return found
+
+    def pair_of(self, queue: int) -> Pair | None:
+        """The limit for the jobs of a task queue; None: there is none. Jobs of no PanDA queue run at no site."""
+        kind = self.queues.job_type[queue]
+        return (self.site, kind) if kind in self.limited and self.queues.panda_queue[queue] is not None else None
 
     def priorities(self, queue: int) -> tuple[list[int], Floats]:
         """The priorities that there are in a task queue, and their weights."""
@@ -70,9 +95,13 @@ class View:
         return found
 
     def candidates(self, pilot: Pilot, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
-        """Task queues (positions) and priorities, in an order drawn at random by their weights."""
-        fitting, weights = self.fitting(pilot)
-        for queue in fitting[draw(weights, generator)].tolist():
+        """Task queues (positions) and priorities, in the order of their tiers, drawn at random by their weights."""
+        fitting, weights, _ = self.fitting(pilot)
+        queues = self.queues
+        order = draw_in_tiers(
+            queues.tier[fitting], self.kinds[fitting], queues.type_weight[fitting], weights, generator
+        )
+        for queue in fitting[order].tolist():
             priorities, of_priorities = self.priorities(queue)
             for position in draw(of_priorities, generator).tolist():
                 yield queue, priorities[position]
@@ -87,7 +116,20 @@ class Views(dict[tuple[str, str, str, str | None], View]):
     """What is known of task queues, by what a pilot presents.
 
     It only says what to try, so that matchers of several threads may share it: at worst one tries in vain.
+
+    Attributes:
+        tokens: of running limits.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = LimitTokens()
+
+    def forget_places(self, panda_queues: Collection[str] | None) -> None:
+        """Read again what there is at these PanDA queues, at the next request; None: at all."""
+        for place, view in list(self.items()):
+            if panda_queues is None or view.panda_queue in panda_queues:
+                self.pop(place, None)
 
     def of(self, pilot: Pilot, now: datetime) -> View | None:
         """What is known at the place of a pilot; None where that is too old, or nothing."""
@@ -115,8 +157,11 @@ def read_view(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, *, every
     pools = cursor.execute(_READ_POOLS_OF_PLACE, {"place": number, "vo": pilot.vo}, prepare=True).fetchall()
     statement = _EVERYWHERE if everywhere else _HERE
     rows = cursor.execute(statement, {"panda_queue": panda_queue}, prepare=True).fetchall()
-    levels = [dict(zip(row[13], row[14], strict=True)) for row in rows]
-    return View(now, number, panda_queue, frozenset(row[0] for row in pools), _table(rows), levels)
+    levels = [dict(zip(row[16], row[17], strict=True)) for row in rows]
+    limits = cursor.execute(_READ_LIMITS, {"panda_queue": panda_queue}, prepare=True).fetchall()
+    limited = frozenset(kind for _, kind in limits if kind is not None)
+    names = frozenset(row[0] for row in pools)
+    return View(now, number, panda_queue, names, _table(rows), levels, limits[0][0], limited)
 
 
 def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
@@ -133,7 +178,10 @@ def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
     def whole(position: int) -> Ints:
         return np.array([row[position] for row in rows], dtype=np.int64)
 
-    weight: Floats = np.array([row[12] for row in rows], dtype=np.float64)
+    def real(position: int) -> Floats:
+        values = np.array([row[position] for row in rows], dtype=np.float64)
+        return np.maximum(values, np.finfo(np.float64).tiny)
+
     return TaskQueueTable(
         id=whole(0),
         vo=column(1),
@@ -147,5 +195,8 @@ def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
         cputime_class_s=whole(9),
         pool=column(10),
         specs=column(11),
-        weight=np.maximum(weight, np.finfo(np.float64).tiny),
+        weight=real(12),
+        job_type=column(13),
+        tier=whole(14),
+        type_weight=real(15),
     )

@@ -209,7 +209,7 @@ def test_jobs_move_and_wait_until_their_input_comes(database: Database) -> None:
     record, _ = cycle(database, options={"jobs_of_a_batch": 2})
     assert record.counts == {
         "ready": 3, "waiting_for_input": 1, "activated": 3, "assigned": 1, "queued": 3, "left": 0, "new_queues": 1,
-        "dropped_queues": 0, "task_queues": 1,
+        "dropped_queues": 0, "task_queues": 1, "limits": 0, "limits_corrected": 0,
     }  # fmt: skip
     active = rows(
         database, "SELECT pandaid, jobstatus, computingsite, gshare, statechangetime FROM doma_panda.jobsactive4"

@@ -13,7 +13,7 @@ from broker.pilots.statements.matches import Match, NoMatch
 from broker.pools.statements.pool_registration import Asked, attach
 from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, given, matcher
-from tests.store.pool_grid import at, emptied, publish_places, refresh, rows
+from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
 
 HOUR = JobSpecs((Spec(wall_time_s=3600),), "lhcb").canonical
 AT_NODE = replace(LONG, node=Node("SITE_A", wall_time_s=3600))
@@ -55,21 +55,25 @@ def test_a_request_that_comes_again_is_told_what_its_job_asks_for(database: Data
     assert first[0] == Match(10, 1, 1, "QUEUE_A", None, HOUR)
 
 
-def test_task_queues_that_are_there_keep_their_jobs_and_their_identity(database: Database) -> None:
-    add_jobs(database, 10)
+def test_jobs_of_a_task_queue_of_an_earlier_release_are_divided_and_go_on_waiting(database: Database) -> None:
+    for number, kind in enumerate(("simul", "evgen", "", None)):
+        add_jobs(database, 10 * number, 2, processingtype=kind, prodsourcelabel="managed" if number > 1 else "user")
     follow(database)
-    [(identity,)] = rows(
+    # as an earlier release left it: one task queue for all, without types
+    execute(database, "UPDATE broker.task_queues SET job_type = NULL, identity = md5(id::text)")
+    execute(
         database,
-        "SELECT identity = md5(jsonb_build_array(vo, owner, owner_group, share, panda_queue, resource_type, sites,"
-        " banned_sites, platforms, cputime_class_s, pool_id)::text) FROM broker.task_queues",
+        "UPDATE broker.waiting_jobs SET task_queue = (SELECT min(id) FROM broker.task_queues)",
     )
-    assert identity
-    ask(database, 2, HOUR)
-    add_jobs(database, 20, jeditaskid=2)
-    add_jobs(database, 30, jeditaskid=3)
-    assert follow(database, 1)["new_queues"] == 1
-    assert rows(
+    assert isinstance(given(database, LONG), Match)
+    assert follow(database, 1) == {"queued": 7, "left": 0, "new_queues": 3, "dropped_queues": 0}
+    found = rows(
         database,
-        "SELECT specs, count(*) FROM broker.waiting_jobs JOIN broker.task_queues ON id = task_queue"
-        " GROUP BY 1 ORDER BY 1",
-    ) == [(HOUR, 1), (None, 2)]
+        "SELECT job_type, count(*) FROM broker.waiting_jobs JOIN broker.task_queues ON id = task_queue GROUP BY 1",
+    )
+    assert sorted(count for _, count in found) in ([1, 2, 4], [2, 2, 3])
+    assert {kind for kind, _ in found} == {"simul", "evgen", "managed"}
+    assert follow(database, 2)["queued"] == 0
+    with matcher(database) as one:
+        jobs = [found.pandaid for found in (one.match(LONG, at(3)) for _ in range(7)) if isinstance(found, Match)]
+    assert len(set(jobs)) == 7 and rows(database, "SELECT count(*) FROM broker.waiting_jobs") == [(0,)]

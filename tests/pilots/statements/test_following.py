@@ -1,0 +1,136 @@
+"""How task queues follow the jobs: what our activation moves, what others do, and parts where there are many jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from broker.pilots.statements.activation import Sorted, write_sorted
+from broker.pilots.statements.matches import Match, NoMatch
+from broker.pilots.statements.task_queue_rows import CHANNEL, add_activated, follow_jobs, weigh
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from tests.pilots.statements.test_job_match import LONG, add_jobs, given
+from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
+
+QUEUES = ["QUEUE_A", *(f"Q{number}" for number in range(9))]
+WAITING = "SELECT pandaid FROM broker.waiting_jobs ORDER BY 1"
+
+
+@pytest.fixture
+def database(shared: Database) -> Iterator[Database]:
+    publish_places(emptied(shared))
+    refresh(shared, 0)
+    yield shared
+
+
+def set_order(connection: sa.Connection) -> None:
+    weigh(connection, lambda shares: np.full(len(shares), 1000.0), background=False)
+
+
+def follow(database: Database, seconds: float = 0, most_at_once: int = 5) -> dict[str, int]:
+    with database.begin() as connection:
+        return follow_jobs(connection, database.names, at(seconds), set_order, most_at_once)
+
+
+def activate(database: Database, *jobs: int) -> dict[str, int]:
+    """Jobs at QUEUE_A whose input is there, as the agent writes them."""
+    add_jobs(database, min(jobs), len(jobs), jobstatus="defined", table="jobsdefined4")
+    with database.begin() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        write_sorted(connection, catalogue, Sorted(tuple((job, "QUEUE_A") for job in jobs), ()), at(0))
+        return add_activated(connection, database.names, jobs, at(0), set_order)
+
+
+def test_jobs_wait_from_the_commit_that_activates_them(database: Database) -> None:
+    assert activate(database, 1, 2) == {"queued": 2, "new_queues": 1}
+    assert activate(database, 3) == {"queued": 1, "new_queues": 0}
+    assert rows(database, "SELECT count(*) FROM broker.activated_jobs") == [(0,)]
+    assert rows(database, "SELECT priority, jobs, weight FROM broker.task_queue_levels, broker.task_queues") == [
+        (1, 3, 1000.0)
+    ]
+    assert isinstance(given(database, LONG), Match)
+    assert follow(database) == {"queued": 0, "left": 0, "new_queues": 0, "dropped_queues": 0}
+
+
+def test_a_transaction_that_fails_leaves_neither_the_job_nor_its_row(database: Database) -> None:
+    add_jobs(database, 1, jobstatus="defined", table="jobsdefined4")
+    with pytest.raises(ZeroDivisionError), database.begin() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        write_sorted(connection, catalogue, Sorted(((1, "QUEUE_A"),), ()), at(0))
+        add_activated(connection, database.names, [1], at(0), set_order)
+        raise ZeroDivisionError
+    assert rows(database, WAITING) == [] and rows(database, "SELECT count(*) FROM doma_panda.jobsactive4") == [(0,)]
+
+
+def test_what_others_activate_waits_after_the_next_cycle_however_many_parts_there_are(database: Database) -> None:
+    for number, queue in enumerate(QUEUES):
+        add_jobs(database, 100 * number, 10, computingsite=queue)
+    assert follow(database)["queued"] == 100  # nothing waited yet: all is compared
+    add_jobs(database, 5000, 2, computingsite="Q3")
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'sent' WHERE pandaid = 7")
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'activated' WHERE pandaid = 7")
+    add_jobs(database, 6000, computingsite="UNKNOWN")
+    add_jobs(database, 7000, jobstatus="running")
+    assert follow(database, 1)["queued"] == 3  # job 7 waited all the time
+    assert follow(database, 2)["queued"] == 0
+    assert len(rows(database, WAITING)) == 103
+    assert rows(database, "SELECT sum(jobs) FROM broker.task_queue_levels") == [(103,)]
+
+
+def test_what_went_another_way_is_found_within_as_many_cycles_as_there_are_parts(database: Database) -> None:
+    for number, queue in enumerate(QUEUES):
+        add_jobs(database, 100 * number, 10, computingsite=queue)
+    follow(database)
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid % 100 = 1")
+    execute(database, "UPDATE doma_panda.jobsactive4 SET computingsite = 'Q8' WHERE pandaid = 2")
+    # a row that was lost, of which no trigger tells
+    execute(database, "DELETE FROM broker.waiting_jobs WHERE pandaid = 105")
+    found = [follow(database, second, 10) for second in range(1, 11)]
+    assert [sum(one[name] for one in found) for name in ("left", "queued")] == [11, 2]
+    assert max(one["left"] for one in found) < 11
+    query = (
+        "SELECT count(*) FROM broker.waiting_jobs AS w JOIN broker.task_queues AS q ON q.id = w.task_queue"
+        " FULL JOIN (SELECT * FROM doma_panda.jobsactive4 WHERE jobstatus = 'activated') AS j USING (pandaid)"
+        " WHERE q.panda_queue IS DISTINCT FROM j.computingsite"
+    )
+    assert rows(database, query) == [(0,)]
+    counted = "SELECT task_queue, priority, count(*) FROM broker.waiting_jobs GROUP BY 1, 2 ORDER BY 1, 2"
+    assert rows(database, counted) == rows(
+        database, "SELECT task_queue, priority, jobs FROM broker.task_queue_levels ORDER BY 1, 2"
+    )
+
+
+def test_all_is_built_anew_from_the_jobs_while_pilots_go_on(database: Database) -> None:
+    add_jobs(database, 1, 20)
+    follow(database)
+    assert isinstance(given(database, LONG), Match)
+    execute(database, "TRUNCATE broker.waiting_jobs, broker.task_queue_levels, broker.task_queues")
+    assert isinstance(given(database, LONG), NoMatch)
+    assert follow(database, 1)["queued"] == 19 and isinstance(given(database, LONG), Match)
+
+
+def test_matchers_are_told_where_jobs_came(database: Database) -> None:
+    with psycopg.connect(database.url, autocommit=True) as listening:
+        listening.execute(f"LISTEN {CHANNEL}")
+        add_jobs(database, 1, computingsite="Q1")
+        add_jobs(database, 2, computingsite='Q "2" é')
+        follow(database)
+        follow(database)  # nothing new: nothing is told
+        activate(database, 10)
+        told = [json.loads(news.payload) for news in listening.notifies(timeout=5, stop_after=2)]
+    assert told == [['Q "2" é', "Q1"], ["QUEUE_A"]]
+
+
+def test_more_places_than_a_message_holds_are_told_as_any(database: Database) -> None:
+    with psycopg.connect(database.url, autocommit=True) as listening:
+        listening.execute(f"LISTEN {CHANNEL}")
+        for number in range(80):
+            add_jobs(database, number, computingsite=f"{number:0120d}")
+        follow(database)
+        assert [news.payload for news in listening.notifies(timeout=5, stop_after=1)] == [""]
