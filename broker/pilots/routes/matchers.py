@@ -46,6 +46,7 @@ ResultT = TypeVar("ResultT")
 
 _OF_ALL: tuple[type[Exception], ...] = (BrokerError, Problem, *TRANSIENT_ERRORS)
 """What is wrong with the database is wrong for each request of a group."""
+_LOST: tuple[type[Exception], ...] = (BrokerError, psycopg.Error, *TRANSIENT_ERRORS)
 _IN_THE_WAY: tuple[type[Exception], ...] = (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback)
 """Nothing was kept: the same request came twice, or another transaction was in the way."""
 
@@ -209,7 +210,7 @@ class News:
                     except psycopg.Error:
                         connection.invalidate()
                         raise
-            except (BrokerError, psycopg.Error, *TRANSIENT_ERRORS):
+            except _LOST:
                 self._ends.wait(LISTENS_AGAIN_AFTER_S)
 
     def _listen(self, connection: psycopg.Connection[Any]) -> None:

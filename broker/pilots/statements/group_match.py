@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from broker.pilots.model.limit_tokens import Pair
 from broker.pilots.model.match_order import seed_of
 from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.limit_tokens import Pair
 from broker.pilots.statements.matches import Asked, Match, NumberedRequest
 from broker.pilots.statements.task_queue_views import View, Views
 from broker.store.connection.tables import Names

@@ -17,7 +17,7 @@ import psycopg
 import sqlalchemy as sa
 
 from broker.domain.arrays import Floats
-from broker.pilots.model.limit_tokens import LEASE_LASTS, MOST_LEASED, RECLAIMED_AFTER, LimitTokens, Pair
+from broker.pilots.statements.limit_tokens import LEASE_LASTS, MOST_LEASED, RECLAIMED_AFTER, LimitTokens, Pair
 from broker.store.connection.tables import Names
 
 LimitsOf = Callable[[Sequence[str], Sequence[str]], Floats]
@@ -35,8 +35,8 @@ SELECT site, job_type, bool_or(known) AS known FROM (
     WHERE queue.panda_queue IS NOT NULL AND queue.job_type IS NOT NULL
     UNION ALL SELECT site, job_type, true FROM broker.running_limits) AS found
 GROUP BY 1, 2 ORDER BY 1, 2"""
-# A statement that takes a job without a token has seen that there is no limit. Those that began before are waited for, so
-# that what they take is counted, and those that come wait.
+# A statement that takes a job without a token has seen that there is no limit. Those that began before are waited for,
+# so that what they take is counted, and those that come wait.
 _NOBODY_TAKES = "LOCK TABLE broker.running_limits IN ACCESS EXCLUSIVE MODE"
 _SET_LIMITS = """
 INSERT INTO broker.running_limits AS known (site, job_type, most, free)
@@ -187,7 +187,7 @@ def _count(
 def refill(
     connection: psycopg.Connection[Any], names: Names, tokens: LimitTokens, pairs: Sequence[Pair], now: datetime
 ) -> None:
-    """Lease tokens of these pairs, and give back what is left of older leases; where none is free, what runs is counted."""
+    """Lease tokens of these pairs, and give back what is left of older leases; what runs is counted if none is free."""
     with tokens.asking:
         for pair in tokens.wanting(pairs, now):
             lease, granted, counted_at = _lease(connection, tokens, pair, now)

@@ -11,10 +11,10 @@ import numpy as np
 import psycopg
 
 from broker.domain.arrays import Floats, Ints, Texts
-from broker.pilots.model.limit_tokens import LimitTokens, Pair
 from broker.pilots.model.match_order import LAST_TIER, draw, draw_in_tiers
 from broker.pilots.model.matcher import MATCHES, Pilot, TaskQueueTable, match_task_queues
 from broker.pilots.model.task_queue_shares import real_priorities
+from broker.pilots.statements.limit_tokens import LimitTokens, Pair
 
 VIEW_LASTS = timedelta(seconds=20)
 

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from broker.domain.arrays import Floats, Ints
-from broker.pilots.model.limit_tokens import LimitTokens, Pair
 from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.limit_tokens import LimitTokens, Pair
 from broker.pilots.statements.matches import Match
 from broker.pilots.statements.running_limits import Counted, LimitsOf, count_running, give_back, refill, set_limits
 from broker.pilots.statements.task_queue_rows import weigh

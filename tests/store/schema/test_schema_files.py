@@ -39,13 +39,8 @@ def test_our_own_tables_are_declared_as_they_are(database: Database) -> None:
     declared = declared_tables(OWN)
     with database.read_snapshot() as connection:
         found = read_own_columns(connection)
-    books = {
-        "schema_migrations",
-        "installation",
-        "submit_pool_queues",
-        "stored_decisions",
-        "queue_sites",
-    }  # three are views
+    views = {"submit_pool_queues", "stored_decisions", "queue_sites"}
+    books = {"schema_migrations", "installation", *views}
     assert {name: set(shape.columns) for name, shape in declared.items()} == {
         name: set(columns) for name, columns in found.items() if name not in books
     }
