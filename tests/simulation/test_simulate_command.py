@@ -64,9 +64,9 @@ def test_the_agents_on_a_database_give_the_same_figures(
         yield database
 
     monkeypatch.setattr(simulated_agents, "scratch_database", prepared)
-    status, through = broker("simulate", "--through-database", *SIZE)
+    status, through = broker("simulate", "--through-database", "--grid", "2018", *SIZE)
     assert status == 0 and through["figures"]["use"]["mean"] > 0.01, through
-    _, memory = broker("simulate", *SIZE)
+    _, memory = broker("simulate", "--grid", "2018", *SIZE)
     assert through["figures"] == memory["figures"] and through["events"] == memory["events"]
 
 

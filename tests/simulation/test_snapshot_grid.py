@@ -14,7 +14,7 @@ from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.policies.simple import LeastLoaded
 from broker.simulation.model.real.grid_rows import static_snapshot
 from broker.simulation.model.scenario import Scenario
-from broker.simulation.model.snapshot_grid import grid_of_snapshot
+from broker.simulation.model.snapshot_grid import grid_of_snapshot, node_memory_gb
 from broker.snapshot.snapshot import Snapshot
 
 SMALL = GridParameters(days=0.2, queues=8, cores=600, nuclei=2, users=10, warm_up_s=3600.0)
@@ -50,6 +50,24 @@ def test_queues_sites_and_links_are_those_of_the_snapshot(scenario: Scenario, sn
         # the network matrix has whole MB/s
         own = scenario.link_bytes_s[numbers[made.sites[a].name], numbers[made.sites[b].name]]
         assert rate == pytest.approx(1e6 * round(own / 1e6), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("maxrss_mb", "cores", "node_gb"),
+    [
+        ([6144.0], [1.0], 192.0),  # the most that a core has
+        ([6145.0], [1.0], 64.0),  # more is what one job may use: two a core, as where nothing is said
+        ([64_000.0], [1.0], 64.0),
+        ([128_000.0], [1.0], 125.0),  # a node holds one of the largest jobs
+        ([16_000.0, 64_000.0], [8.0, 1.0], 62.5),  # the other limit counts: 1.95 a core
+        ([0.0], [8.0], 64.0),
+        ([200_000.0], [64.0], 97.65625),  # a job that fits no node makes none larger
+    ],
+)
+def test_what_one_job_may_use_is_not_what_each_core_has(
+    maxrss_mb: list[float], cores: list[float], node_gb: float
+) -> None:
+    assert node_memory_gb(np.array(maxrss_mb), np.array(cores), 32) == pytest.approx(node_gb)
 
 
 def test_the_work_and_the_hidden_speeds_are_drawn_by_seed(snapshot: Snapshot) -> None:

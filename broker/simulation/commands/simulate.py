@@ -23,7 +23,7 @@ from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
 from broker.simulation.model.comparing import ScenarioOf, compare, simulate_case
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
-from broker.simulation.model.grids import FRESH, GRIDS
+from broker.simulation.model.grids import FRESH, GRIDS, USUAL
 from broker.simulation.model.intervals import FEWEST_SEEDS
 from broker.simulation.model.plot import plot_curves, plot_differences
 from broker.simulation.model.scenario import Ages
@@ -75,7 +75,7 @@ def simulate(
     first_seed: FirstSeed = 1,
     load: Load = None,
     warm_up: WarmUp = None,
-    grid: GridOrFile = "generated",
+    grid: GridOrFile = USUAL,
     queues: Annotated[int, typer.Option("--queues", min=1, help="Queues of the grid.")] = 20,
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
     scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")] = None,

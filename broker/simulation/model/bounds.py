@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
-from broker.simulation.model.job_kinds import JobDraws, draw_jobs
+from broker.simulation.model.arriving import task_draws
+from broker.simulation.model.job_kinds import JobDraws
 from broker.simulation.model.scenario import Scenario, Task, fits
 
 SLOT_S = 3600.0
@@ -21,7 +22,7 @@ CLASSES = 12
 
 
 def _draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
-    return draw_jobs(scenario.kinds[task.kind], task.jobs, seed, task.number, scenario.attempts)
+    return task_draws(scenario, seed, task)
 
 
 def makespan_bound_s(scenario: Scenario, seed: int) -> float:

@@ -33,11 +33,12 @@ def _jobs(grid: Grid) -> list[str]:
     ended = sum(int((~np.isnan(state.done_s)).sum()) for state in grid.tasks.values())
     unassigned = sum(len(state.unassigned) for state in grid.assignable.values())
     at_queues = float(grid.counts.sum())
+    held = sum(len(state.held) for state in grid.tasks.values())
     found = []
     if created != open_jobs + ended:
         found.append(f"{created} jobs created, {open_jobs} open, {ended} ended")
-    if open_jobs != unassigned + at_queues:
-        found.append(f"{open_jobs} jobs open, {unassigned} unassigned, {at_queues:.0f} at queues")
+    if open_jobs != unassigned + held + at_queues:
+        found.append(f"{open_jobs} jobs open, {unassigned} unassigned, {held} held, {at_queues:.0f} at queues")
     return found
 
 

@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from broker.simulation.model.arriving import arriving, end_of_scouts, release
 from broker.simulation.model.events import EventQueue
-from broker.simulation.model.job_kinds import draw_jobs, draw_memory_used_mb, queue_factors
-from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState, new_task
+from broker.simulation.model.job_kinds import queue_factors
+from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState
 from broker.simulation.model.records import Outcome, RunLog, Tally
 from broker.simulation.model.scenario import Outage, Scenario, Task
 from broker.simulation.model.slots import Nodes, SlotQueue
@@ -49,7 +50,7 @@ class Grid:
         self.online = np.ones(queues, dtype=np.bool_)
         self.up = np.ones(queues, dtype=np.bool_)
         self.storages = Storages(scenario.sites, scenario.output_lifetime_s)
-        self.transfers = Transfers(scenario, events, self.tally)
+        self.transfers = Transfers(scenario, events, self.tally, seed)
         self.share_hs06 = np.zeros(len(scenario.shares))
         self.outcomes = np.zeros((queues, 2))
         self.users = UserLoad(scenario)
@@ -76,13 +77,11 @@ class Grid:
 
     def arrive(self, task: Task, nucleus: int) -> TaskState:
         """Let a task arrive: its jobs can be assigned from now on."""
-        kind = self.scenario.kinds[task.kind]
-        draws = draw_jobs(kind, task.jobs, self.seed, task.number, self.scenario.attempts)
-        state = new_task(task, kind, draws, self.events.now, nucleus)
-        if self.scenario.memory_slack >= 0:
-            state.memory_used_mb = draw_memory_used_mb(kind, task.jobs, self.seed, task.number)
+        state = arriving(self.scenario, self.seed, task, self.events.now, nucleus)
         self.tasks[task.number] = state
         self.assignable[task.number] = state
+        if task.running_at >= 0:
+            self.assign(state, task.running_at, task.jobs)
         return state
 
     def assign(self, state: TaskState, queue: int, jobs: int) -> None:
@@ -195,6 +194,7 @@ class Grid:
         size = kind.input_gb * 1e9
         whole = start_up + size / rate + job.execution_s
         rate_here = queue.failure_rate + kind.failure_rate + queue.failure_of_kind.get(kind.name, 0.0)
+        rate_here += state.task.failure_rate
         if draws.fails[index, job.attempt] < rate_here:
             life = float(draws.life[index, job.attempt]) * queue.fails_after
             self.events.after(life * whole, self._fail, job, version, "failed")
@@ -238,7 +238,16 @@ class Grid:
         site = self.scenario.queues[job.queue].site
         sources = job.task.task.sources
         source = self.transfers.source_for(site, sources) if sources else site
-        job.flow = self.transfers.stage_in(source, site, size, rate, partial(self._execute, job, version))
+        draws, then = job.task.stage_in_fails, partial(self._execute, job, version)
+        if draws is not None and draws[job.index, job.attempt] < self.scenario.transfer_failures.stage_in:
+            then = partial(self._fail_stage_in, job, version)
+        job.flow = self.transfers.stage_in(source, site, size, rate, then)
+
+    def _fail_stage_in(self, job: Job, version: int) -> None:
+        if job.version == version:
+            job.flow = 0
+            self.tally.failed_stage_ins += 1
+            self._fail(job, version, "failed")
 
     def _execute(self, job: Job, version: int) -> None:
         if job.version != version:
@@ -267,8 +276,11 @@ class Grid:
         job.state = TRANSFERRING
         self.transfers.send(site, nucleus, size, partial(self._sent, job, nucleus, size))
 
-    def _sent(self, job: Job, nucleus: int, size: float) -> None:
+    def _sent(self, job: Job, nucleus: int, size: float, arrived: bool) -> None:
         self.counts[job.queue, job.share, TRANSFERRING] -= 1
+        if not arrived:
+            self._attempt_failed(job)
+            return
         if self.storages.reserve(nucleus, size):
             self.storages.write(nucleus, size, self.events.now)
         else:
@@ -277,10 +289,21 @@ class Grid:
 
     def _arrived(self, job: Job) -> None:
         job.task.done_s[job.index] = self.events.now
+        self._count_end(job, failed=False)
         self._close(job.task)
+
+    def _count_end(self, job: Job, *, failed: bool) -> None:
+        if self.scenario.counts_bad_jobs:
+            job.task.count_end(self.scenario.queues[job.queue].name, failed=failed)
 
     def _close(self, state: TaskState) -> None:
         state.open_jobs -= 1
+        if end_of_scouts(state):
+            if release(state):
+                self.assignable[state.task.number] = state
+                state.retry_s = self.events.now
+            else:
+                self.tally.broken_tasks += 1
         if state.open_jobs == 0:
             self.done(state)
 
@@ -294,6 +317,7 @@ class Grid:
         state = job.task
         state.attempts[job.index] += 1
         self.tally.failed_attempts += 1
+        self._count_end(job, failed=True)
         if state.attempts[job.index] >= self.scenario.attempts:
             self.tally.failed_jobs += 1
             state.done_s[job.index] = math.inf

@@ -1,4 +1,4 @@
-"""The five grids on which policies are compared: calm, full, an outage, a black hole, and wrong core powers."""
+"""The grids on which policies are compared: two by year, and calm, full, an outage, a black hole, wrong core powers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.grid_2026 import generate_2026
 from broker.simulation.model.scenario import Ages, Outage, Scenario, check
 
 FRESH = Ages(0.0, 0.0, 0.0, 0.0)
@@ -57,8 +58,12 @@ GRIDS: dict[str, Callable[[GridParameters, int], Scenario]] = {
     "outage": _outage,
     "black_hole": _black_hole,
     "wrong_corepower": _wrong_corepower,
+    "2018": generate,
     "generated": generate,
+    "2026": generate_2026,
 }
+#: The grid that is simulated where none is named. ``generated`` is the older name of ``2018``.
+USUAL = "2026"
 
 
 def make_grid(name: str, parameters: GridParameters, seed: int) -> Scenario:

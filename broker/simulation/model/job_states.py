@@ -71,6 +71,10 @@ class TaskState:
         retry_s: the task is not brokered before.
         memory_used_mb: (n,) what its jobs really use, None where they use what they hold.
         memory_kills: how often each job was killed for its memory.
+        held: jobs that wait for the scouts of the task, as a stack.
+        measured_work_hs06s: CPU work of a job as the scouts had it, None before.
+        ended: attempts that finished and that failed, by name of the queue, where the scenario counts them.
+        stage_in_fails: (n, A) uniform draws for each attempt, None where stage-ins never fail.
     """
 
     task: Task
@@ -90,16 +94,33 @@ class TaskState:
     retry_s: float = 0.0
     memory_used_mb: Floats | None = None
     memory_kills: dict[int, int] = field(default_factory=dict)
+    held: list[int] = field(default_factory=list)
+    measured_work_hs06s: float | None = None
+    ended: dict[str, list[int]] = field(default_factory=dict)
+    stage_in_fails: Floats | None = None
 
     def memory_gb(self, index: int) -> float:
         """What a job holds: what its kind asks for, doubled each time that it was killed for memory."""
         return float(self.kind.cores * self.kind.memory_gb_core * 2 ** self.memory_kills.get(index, 0))
 
-    @cached_property
+    @property
+    def jobs_left(self) -> int:
+        """Jobs that are at no queue: those that wait for one, or for the scouts."""
+        return len(self.unassigned) + len(self.held)
+
+    @property
     def believed_work_hs06s(self) -> float:
-        """CPU work of a job as estimated, in HS06 s."""
+        """CPU work of a job in HS06 s: as estimated, or as the scouts have measured it."""
+        return self._estimated_work_hs06s if self.measured_work_hs06s is None else self.measured_work_hs06s
+
+    @cached_property
+    def _estimated_work_hs06s(self) -> float:
         middle = float(self.kind.work_hs06s_event.quantile(np.array([0.5]))[0])
-        return middle * self.kind.events * self.task.believed_factor
+        return middle * self.kind.events * self.task.work_factor * self.task.believed_factor
+
+    def count_end(self, queue: str, *, failed: bool) -> None:
+        """Count an attempt that finished or failed at a queue."""
+        self.ended.setdefault(queue, [0, 0])[int(failed)] += 1
 
 
 def new_task(task: Task, kind: JobKind, draws: JobDraws, now_s: float, nucleus: int) -> TaskState:

@@ -134,8 +134,9 @@ class ClosedLoop:
         )
 
     def _arrive(self, task: Task) -> None:
-        """A task of production gets its nucleus in the next cycle; the output of analysis stays where it is made."""
-        self.grid.arrive(task, STAYS if self.scenario.kinds[task.kind].analysis else NOT_YET)
+        """Production gets a nucleus in the next cycle; output of analysis, and of what runs at first, stays there."""
+        stays = self.scenario.kinds[task.kind].analysis or task.running_at >= 0
+        self.grid.arrive(task, STAYS if stays else NOT_YET)
 
     def _task_done(self, state: TaskState) -> None:
         for child in self._children.get(state.task.number, ()):

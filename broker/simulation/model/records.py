@@ -101,6 +101,10 @@ class Tally:
     no_space: int = 0
     over_memory: int = 0
     over_walltime: int = 0
+    failed_stage_ins: int = 0
+    failed_transfers: int = 0
+    wasted_bytes: float = 0.0
+    broken_tasks: int = 0
     lost: int = 0
     cycles: int = 0
     empty_cycles: int = 0

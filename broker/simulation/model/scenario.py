@@ -85,6 +85,11 @@ class Task:
         believed_factor: estimated over true CPU work.
         sources: sites that hold the input.
         parents: tasks whose output it reads.
+        work_factor: CPU work of its jobs over that of its kind.
+        memory_factor: memory that its jobs use over that of its kind, where kinds say what is used.
+        failure_rate: part of the attempts that fail wherever they run, beside those of kind and queue.
+        running_at: queue at which all its jobs run from the beginning; -1 for a task that arrives.
+        scouted: whether its scouts have run before.
     """
 
     number: int
@@ -97,6 +102,19 @@ class Task:
     sources: tuple[int, ...]
     believed_factor: float = 1.0
     parents: tuple[int, ...] = ()
+    work_factor: float = 1.0
+    memory_factor: float = 1.0
+    failure_rate: float = 0.0
+    running_at: int = -1
+    scouted: bool = False
+
+
+@dataclass(frozen=True)
+class TransferFailures:
+    """How often transfers fail: an attempt on each link by pair of sites, and the stage-in of a job anywhere."""
+
+    links: dict[tuple[int, int], float] = field(default_factory=dict)
+    stage_in: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -144,6 +162,9 @@ class Scenario:
         memory_slack: a job that uses more than it holds by this part is killed, and holds twice as much when it is
             tried again; below 0 memory is not enforced.
         enforce_walltime: whether a job is killed at the limit of its queue, with all its time lost.
+        transfer_failures: of output and of stage-in.
+        scouts: jobs of a task that run before the others; 0 for none. A task of which no scout finishes is broken.
+        counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
     """
 
     name: str
@@ -172,6 +193,9 @@ class Scenario:
     exclusion_s: float = 1800.0
     memory_slack: float = -1.0
     enforce_walltime: bool = False
+    transfer_failures: TransferFailures = field(default_factory=TransferFailures)
+    scouts: int = 0
+    counts_bad_jobs: bool = False
 
     @property
     def end_s(self) -> float:
@@ -232,6 +256,9 @@ def _check_times(scenario: Scenario) -> None:
             scenario.name,
             "simulate more days, or warm up for less",
         )
+    failing = scenario.transfer_failures
+    if not all(0 <= rate <= 1 for rate in (failing.stage_in, *failing.links.values())) or scenario.scouts < 0:
+        _refuse("transfer_failures or scouts", scenario.name, "give rates from 0 to 1, and scouts not below 0")
     if scenario.attempts < 1 or scenario.transfers_a_link < 1:
         _refuse("attempts and transfers_a_link are at least 1", scenario.name, "give a positive whole number")
 
@@ -295,6 +322,10 @@ def _check_tasks(scenario: Scenario) -> None:
             _refuse(f"{task.jobs} jobs at {task.arrival_s} s", where, "give at least one job and a time not below 0")
         if not 0 <= task.share < len(scenario.shares):
             _refuse(f"there is no share {task.share}", where, "name a share of the scenario")
+        if not (0 < task.work_factor < math.inf and 0 < task.memory_factor < math.inf and 0 <= task.failure_rate <= 1):
+            _refuse("work_factor, memory_factor or failure_rate", where, "give positive factors, a rate from 0 to 1")
+        if not -1 <= task.running_at < len(scenario.queues):
+            _refuse(f"there is no queue {task.running_at}", where, "name a queue by position, from 0")
         if set(task.parents) - numbers:
             _refuse("a parent that does not exist", where, "name tasks of the scenario")
     try:

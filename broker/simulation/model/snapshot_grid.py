@@ -24,6 +24,8 @@ USUAL_COREPOWER, USUAL_MEMORY_GB_CORE, USUAL_MAXTIME_S = 10.0, 2.0, 345_600.0
 #: Bytes of a storage that reports none, and bytes/s of storages: of nuclei, and of others.
 USUAL_SPACE = {True: 2e15, False: 4e14}
 STORAGE_BYTES_S = {True: 2e10, False: 5e9}
+#: More than this a core is what single jobs may use, and not what nodes have.
+MOST_MEMORY_GB_CORE = 6.0
 _GB = 2.0**30
 
 
@@ -129,12 +131,17 @@ def _site(snapshot: Snapshot, name: str, is_nucleus: bool) -> Site:
 
 
 def _queue(snapshot: Snapshot, number: int, cores: int, site: int) -> Queue:
-    """A queue as its pseudo-queues describe it; nodes of 32 cores, of 16 where there are fewer."""
+    """A queue as its pseudo-queues describe it; nodes of 32 cores, of 16 where there are fewer.
+
+    A limit of more than :data:`MOST_MEMORY_GB_CORE` a core is what single jobs may use, and not what each core has: a
+    node has the largest other limit a core, and room for one of the largest jobs.
+    """
     own = snapshot.queues.unified == number
     table, name = snapshot.queues, str(snapshot.unified.name[number])
     node_cores = 32 if cores >= 32 else 16
-    with np.errstate(divide="ignore", invalid="ignore"):
-        memory = np.nan_to_num(table.maxrss_mb[own] / np.maximum(table.cores[own], 1.0)).max(initial=0.0) / 1024.0
+    memory_gb = node_memory_gb(
+        np.nan_to_num(table.maxrss_mb[own]), np.maximum(np.nan_to_num(table.cores[own]), 1.0), node_cores
+    )
     power = np.nan_to_num(table.corepower[own]).max(initial=0.0)
     maxtime = np.nan_to_num(table.maxtime_s[own]).max(initial=0.0)
     pulls = any(str(workflow or "").startswith("pull") for workflow in table.workflow[own])
@@ -143,12 +150,26 @@ def _queue(snapshot: Snapshot, number: int, cores: int, site: int) -> Queue:
         site=site,
         nodes=max(1, round(cores / node_cores)),
         node_cores=node_cores,
-        node_memory_gb=float(memory or USUAL_MEMORY_GB_CORE) * node_cores,
+        node_memory_gb=memory_gb,
         corepower=float(power or USUAL_COREPOWER),
         mode="pull" if pulls else "push",
         max_waiting_pilots=max(5, cores // 100),
         maxtime_s=float(maxtime or USUAL_MAXTIME_S),
     )
+
+
+def node_memory_gb(maxrss_mb: Floats, cores: Floats, node_cores: int) -> float:
+    """Memory of a node by the limits and cores of jobs of its pseudo-queues; the limits are 0 where there are none.
+
+    >>> node_memory_gb(np.array([64_000.0, 4_096.0]), np.array([1.0, 1.0]), 32)
+    128.0
+    >>> node_memory_gb(np.array([0.0]), np.array([8.0]), 32)
+    64.0
+    """
+    a_core = maxrss_mb / cores / 1024.0
+    usual = a_core[(a_core > 0) & (a_core <= MOST_MEMORY_GB_CORE)]
+    job_gb = float(maxrss_mb[cores <= node_cores].max(initial=0.0)) / 1024.0
+    return max(node_cores * float(usual.max(initial=0.0) or USUAL_MEMORY_GB_CORE), job_gb)
 
 
 def _links(snapshot: Snapshot, names: list[str]) -> dict[tuple[int, int], float]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,16 +13,40 @@ from broker.simulation.model.events import EventQueue
 from broker.simulation.model.network import Network
 from broker.simulation.model.records import Tally
 from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.streams import stream
 
 #: Highest rate of one transfer in bytes/s.
 MOST_BYTES_S = 100e6
+#: Attempts of a transfer, and the time between two: median and s of the lognormal.
+MOST_ATTEMPTS, RETRY_S = 5, (900.0, 1.0)
+Sent = Callable[[bool], None]
+
+
+@dataclass(frozen=True)
+class _Sending:
+    """Output on its way: its bytes, who is told, and which attempt it is."""
+
+    size: float
+    done: Sent
+    attempt: int = 1
 
 
 class Transfers:
-    """All transfers of a scenario over storages and links."""
+    """All transfers of a scenario over storages and links.
 
-    def __init__(self, scenario: Scenario, events: EventQueue, tally: Tally) -> None:
-        self._scenario, self._events, self._tally = scenario, events, tally
+    An attempt on a link fails with the rate of the link: half of these at once, the others after a uniform part of
+    their bytes (assumed). It is made again after LN(15 min, 1), five times in all.
+
+    Args:
+        scenario: of the simulation.
+        events: virtual time.
+        tally: that counts.
+        seed: of the draws.
+    """
+
+    def __init__(self, scenario: Scenario, events: EventQueue, tally: Tally, seed: int = 0) -> None:
+        self._scenario, self._events, self._tally, self._seed = scenario, events, tally, seed
+        self._failing: dict[tuple[int, int], np.random.Generator] = {}
         self._sites = len(scenario.sites)
         links = np.full((self._sites, self._sites), scenario.default_link_bytes_s)
         np.fill_diagonal(links, np.inf)
@@ -30,7 +56,7 @@ class Transfers:
         ways_out = [site.storage_out for site in scenario.sites]
         ways_in = [site.storage_in for site in scenario.sites]
         self.network = Network(events, np.concatenate([ways_out, ways_in, links.ravel()]), scenario.network_batch_s)
-        self._queues: dict[tuple[int, int], deque[tuple[float, Callable[[], None]]]] = {}
+        self._queues: dict[tuple[int, int], deque[_Sending]] = {}
         self._active: dict[tuple[int, int], int] = {}
         self._nearest: dict[tuple[int, tuple[int, ...]], int] = {}
         self.waiting = 0
@@ -55,13 +81,22 @@ class Transfers:
         self._tally.sent(self._events.now, size)
         return self.network.start((source, self._link(source, site), self._sites + site), size, rate, done)
 
-    def send(self, source: int, target: int, size: float, done: Callable[[], None]) -> None:
-        """Send output to the nucleus: so many at a time on a link, the others wait in order."""
-        link = (source, target)
+    def send(self, source: int, target: int, size: float, done: Sent) -> None:
+        """Send output to the nucleus: so many at a time on a link, the others wait in order.
+
+        Args:
+            source: site that has it.
+            target: site that gets it.
+            size: bytes.
+            done: told whether it arrived, or was given up.
+        """
+        self._queue((source, target), _Sending(size, done))
+
+    def _queue(self, link: tuple[int, int], sending: _Sending) -> None:
         if self._active.get(link, 0) < self._scenario.transfers_a_link:
-            self._start(link, size, done)
+            self._start(link, sending)
         else:
-            self._queues.setdefault(link, deque()).append((size, done))
+            self._queues.setdefault(link, deque()).append(sending)
             self.waiting += 1
 
     def queued(self, source: int, target: int) -> int:
@@ -76,18 +111,47 @@ class Transfers:
     def _link(self, source: int, target: int) -> int:
         return 2 * self._sites + source * self._sites + target
 
-    def _start(self, link: tuple[int, int], size: float, done: Callable[[], None]) -> None:
+    def _start(self, link: tuple[int, int], sending: _Sending) -> None:
         self._active[link] = self._active.get(link, 0) + 1
         source, target = link
-        resources = (source, self._link(source, target), self._sites + target)
+        part = self._failing_part(link)
+        moved = sending.size if part is None else part * sending.size
 
         def ended() -> None:
             self._active[link] -= 1
-            self._tally.sent(self._events.now, size)
+            self._tally.sent(self._events.now, moved)
             queue = self._queues.get(link)
             if queue:
                 self.waiting -= 1
-                self._start(link, *queue.popleft())
-            done()
+                self._start(link, queue.popleft())
+            if part is None:
+                sending.done(True)
+            else:
+                self._failed(link, sending, moved)
 
-        self.network.start(resources, size, MOST_BYTES_S, ended)
+        if moved > 0:
+            self.network.start((source, self._link(source, target), self._sites + target), moved, MOST_BYTES_S, ended)
+        else:
+            self._events.after(0.0, ended)
+
+    def _failing_part(self, link: tuple[int, int]) -> float | None:
+        """The part of its bytes after which an attempt fails; None for one that does not."""
+        rate = self._scenario.transfer_failures.links.get(link, 0.0)
+        if rate <= 0:
+            return None
+        drawn, at_once, part = self._random(link).random(3).tolist()
+        return None if drawn >= rate else 0.0 if at_once < 0.5 else part
+
+    def _failed(self, link: tuple[int, int], sending: _Sending, moved: float) -> None:
+        self._tally.failed_transfers += 1
+        self._tally.wasted_bytes += moved
+        if sending.attempt >= MOST_ATTEMPTS:
+            sending.done(False)
+            return
+        later = RETRY_S[0] * math.exp(RETRY_S[1] * self._random(link).standard_normal())
+        self._events.after(later, self._queue, link, _Sending(sending.size, sending.done, sending.attempt + 1))
+
+    def _random(self, link: tuple[int, int]) -> np.random.Generator:
+        if link not in self._failing:
+            self._failing[link] = stream(self._seed, f"link {link[0]} {link[1]}", "transfer failure")
+        return self._failing[link]

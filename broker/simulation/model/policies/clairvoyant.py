@@ -119,7 +119,13 @@ class Clairvoyant:
     def _goes_wrong(self, state: TaskState, index: int, ends_s: Floats, now: float, fitting: Bools) -> Bools:
         """(U,) where this attempt would fail, or be lost in an outage; none where it would everywhere that it fits."""
         drawn = float(state.draws.fails[index, int(state.attempts[index])])
-        fails = np.array([drawn < queue.failure_rate + state.kind.failure_rate for queue in self._scenario.queues])
+        name, anywhere = state.kind.name, state.kind.failure_rate + state.task.failure_rate
+        fails = np.array(
+            [
+                drawn < queue.failure_rate + queue.failure_of_kind.get(name, 0.0) + anywhere
+                for queue in self._scenario.queues
+            ]
+        )
         lost = np.zeros(len(fails), dtype=np.bool_)
         for outage in self._scenario.outages:
             for queue in outage.queues:

@@ -40,7 +40,7 @@ def task_work(scenario: Scenario, waiting: Sequence[TaskState], brokered: Iterab
 
 def remaining_hs06s(state: TaskState) -> float:
     """CPU work of the jobs that are at no queue, as estimated."""
-    return len(state.unassigned) * state.kind.events * event_hs06s(state)
+    return state.jobs_left * state.kind.events * event_hs06s(state)
 
 
 def _assigning(scenario: Scenario, waiting: Sequence[TaskState]) -> AssigningTable:
@@ -100,7 +100,7 @@ def _remaining(scenario: Scenario, brokered: Iterable[TaskState]) -> RemainingTa
     for state in brokered:
         key = (state.nucleus, state.task.share, float(round(state.task.priority)))
         hs06s, stored = left.get(key, (0.0, 0.0))
-        events = len(state.unassigned) * state.kind.events
+        events = state.jobs_left * state.kind.events
         left[key] = (hs06s + remaining_hs06s(state), stored + events * float(believed_work(state)["cputime"]))
     keys = sorted(left)
     return RemainingTable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -83,8 +84,13 @@ def outside_values(scenario: Scenario, reading: UserReading) -> dict[str, Any]:
     return {ACTIVE_USER_JOBS: UserCounts(counts), RECENT_STARTS: starts}
 
 
+def _bad_jobs(state: TaskState) -> str | None:
+    """Finished, failed and closed jobs of a task by queue; None where no attempt has ended, or nobody counts."""
+    return json.dumps({queue: [*jobs, 0] for queue, jobs in state.ended.items()}) if state.ended else None
+
+
 def analysis_request(states: Sequence[TaskState]) -> AnalysisWork:
-    """What the tasks of users ask for: nothing beyond their input."""
+    """What the tasks of users ask for: nothing beyond their input; how they went so far."""
     count = len(states)
     no, none = np.zeros(count, dtype=np.bool_), texts(None for _ in states)
     return AnalysisWork(
@@ -95,7 +101,7 @@ def analysis_request(states: Sequence[TaskState]) -> AnalysisWork:
         allow_incomplete=no,
         gb_per_job=np.zeros(count),
         task_class=np.full(count, np.nan),
-        bad_jobs=none,
+        bad_jobs=texts(_bad_jobs(state) for state in states),
         jobs_estimate=np.ones(count),
         sites_per_job=np.ones(count, dtype=np.int64),
     )

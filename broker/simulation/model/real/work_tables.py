@@ -89,7 +89,7 @@ def _input(state: TaskState) -> Row:
         "nfilesused": 0,
         "nfileswaiting": 0,
         "nevents": jobs * state.kind.events,
-        "neventsused": (jobs - len(state.unassigned)) * state.kind.events,
+        "neventsused": (jobs - state.jobs_left) * state.kind.events,
         "creationtime": arrived,
         "modificationtime": arrived,
     }

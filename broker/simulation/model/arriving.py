@@ -1,0 +1,64 @@
+"""A task as it arrives: what its jobs will need, and the scouts that run before the others."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.simulation.model.job_kinds import JobDraws, draw_jobs, draw_memory_used_mb
+from broker.simulation.model.job_states import TaskState, new_task
+from broker.simulation.model.scenario import Scenario, Task
+from broker.simulation.model.streams import stream
+
+
+def task_draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
+    """The figures of a task's jobs, the same for every policy.
+
+    Jobs that run from the beginning have a uniform part of their work left: they began before.
+    """
+    draws = draw_jobs(scenario.kinds[task.kind], task.jobs, seed, task.number, scenario.attempts)
+    work = draws.work_hs06s * task.work_factor
+    if task.running_at >= 0:
+        work = work * stream(seed, task.number, "work left").random(task.jobs)
+    return dataclasses.replace(draws, work_hs06s=work)
+
+
+def arriving(scenario: Scenario, seed: int, task: Task, now_s: float, nucleus: int) -> TaskState:
+    """The task with all jobs unassigned but for those that wait for its scouts."""
+    kind = scenario.kinds[task.kind]
+    state = new_task(task, kind, task_draws(scenario, seed, task), now_s, nucleus)
+    if scenario.memory_slack >= 0:
+        used = draw_memory_used_mb(kind, task.jobs, seed, task.number)
+        state.memory_used_mb = None if used is None else used * task.memory_factor
+    if scenario.transfer_failures.stage_in > 0:
+        state.stage_in_fails = _stage_in_fails(scenario, seed, task)
+    if 0 < scenario.scouts < task.jobs and task.running_at < 0 and not task.scouted:
+        state.held, state.unassigned = state.unassigned[: -scenario.scouts], state.unassigned[-scenario.scouts :]
+    return state
+
+
+def _stage_in_fails(scenario: Scenario, seed: int, task: Task) -> Floats:
+    return stream(seed, task.number, "stage-in failure").random((task.jobs, scenario.attempts))
+
+
+def end_of_scouts(state: TaskState) -> bool:
+    """Whether the scouts of a task have all ended, finished or failed for good, and other jobs wait for that."""
+    return bool(state.held) and state.open_jobs == len(state.held)
+
+
+def release(state: TaskState) -> bool:
+    """Let the other jobs of a task go, with what the scouts have measured; without a finished one the task is broken.
+
+    A broken task ends: its other jobs count as failed for good. Returns whether it goes on.
+    """
+    others, state.held = state.held, []
+    finished = np.isfinite(state.done_s)
+    if not finished.any():
+        state.done_s[others] = np.inf
+        state.open_jobs = 0
+        return False
+    state.measured_work_hs06s = float(np.median(state.draws.work_hs06s[finished]))
+    state.unassigned = others
+    return True
