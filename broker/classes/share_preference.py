@@ -145,6 +145,36 @@ def leaves_of(nodes: Iterable[ShareNode], dropped_rows: list[DroppedRow]) -> tup
     return tuple(leaves)
 
 
+def leaves_below_target(nodes: Iterable[ShareNode], loads: Mapping[str, ShareLoad]) -> tuple[str, ...]:
+    """The names of the leaves, level by level: of siblings the one that uses least of its part comes first.
+
+    A share without a part comes last; siblings that use the same stay in their order. Shares that do not hang on the
+    tree are left out. Source: PanDA server, get_sorted_leaves.
+    """
+    children: dict[str | None, list[ShareNode]] = {}
+    for node in nodes:
+        children.setdefault(node.parent, []).append(node)
+    running: dict[str, float] = {}
+
+    def count(node: ShareNode) -> float:
+        below = children.get(node.name, [])
+        own = sum(count(child) for child in below) if below else loads.get(node.name, ShareLoad()).running_hs
+        running[node.name] = own
+        return own
+
+    def in_order(siblings: list[ShareNode]) -> list[str]:
+        used = {node.name: _over(running[node.name], part) for node, part in _parts(siblings, 1.0)}
+        found: list[str] = []
+        for node in sorted(siblings, key=lambda one: used[one.name]):
+            found += in_order(children[node.name]) if node.name in children else [node.name]
+        return found
+
+    tops = children.get(None, [])
+    for top in tops:
+        count(top)
+    return tuple(in_order(tops))
+
+
 def _parts(siblings: list[ShareNode], fraction: float) -> list[tuple[ShareNode, float]]:
     total = sum(node.value for node in siblings)
     return [(node, fraction * _part(node.value, total)) for node in siblings]

@@ -11,6 +11,7 @@ FEATURE = Feature(
         "activation": "agents.pilots.activation:ActivationAgent",
         "completion": "agents.pilots.completion:CompletionAgent",
         "pilot_activity": "agents.pilots.pilot_activity:PilotActivityAgent",
+        "pilot_demand": "agents.pilots.pilot_demand:PilotDemandAgent",
     },
     commands=(
         Command(
@@ -18,6 +19,13 @@ FEATURE = Feature(
             "broker.pilots.commands.match_job:match_job",
             "One job for a pilot, or why there is none.",
             place=370,
+        ),
+        Command(
+            "pilots",
+            "broker.pilots.commands.pilots:app",
+            "Pilots: how many each queue could use, and why no more.",
+            place=375,
+            watched=("pilots demand",),
         ),
     ),
     routes=(

@@ -32,7 +32,7 @@ from tests.agents.formats import test_features
 from tests.agents.grid import test_summary_refreshing
 from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_timeouts
 from tests.agents.moving_jobs import fill as fill_moving
-from tests.agents.pilots import test_completion
+from tests.agents.pilots import test_completion, test_pilot_demand
 from tests.agents.pilots.test_activation import replica as dataset_replica
 from tests.agents.pilots.test_activation import scenario as waiting_jobs
 from tests.agents.upkeep import test_cleanup
@@ -190,6 +190,16 @@ def fill_outputs(database: Database, folder: Path) -> None:
     pilot_grid.run_agent(database, "completion", NOON)
 
 
+def fill_wanting(database: Database, folder: Path) -> None:
+    """A queue with jobs that wait for pilots, and a Harvester instance."""
+    test_pilot_demand.prepare(
+        database,
+        test_pilot_demand.jobs(3),
+        {"harvester": "h"},
+        harvester_worker_stats=test_pilot_demand.workers(submitted=1),
+    )
+
+
 def fill_sites(database: Database, folder: Path) -> dict[str, Any]:
     file = folder / "sites.yaml"
     file.write_text(test_sites.SITES, encoding="utf-8")
@@ -262,6 +272,7 @@ WRITERS: Mapping[str, Writer] = {
     ),
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
+    "pilot_demand": Writer(fill_wanting, ("demand",)),
     "cric": Writer(fill_cric, ("import",), documents.NOW),
     "sites": Writer(fill_sites, ("import",), documents.NOW),
     "rucio_space": Writer(fill_space, ("import",), documents.NOW),

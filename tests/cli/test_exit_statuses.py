@@ -79,6 +79,7 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "outputs leave": ("1", "a.root", "--reason", "r"),
     "outputs list": (),
     "outputs retry": ("1",),
+    "pilots demand": (),
     "plugin labels": ("user", "--reason", "r"),
     "plugin log": (),
     "plugin off": ("--reason", "r"),

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from broker.matching.specs.node import Node
 from broker.pilots.model.codes import NO_COMMAND
 from broker.pilots.model.job_answer import job_answer
 from broker.pilots.model.job_report import JobReport
-from broker.pilots.model.job_request import JobRequest, conditions_of, cpu_time_left_s
+from broker.pilots.model.job_request import JobRequest, conditions_of
 from broker.pilots.model.job_transition import Transition, transition
-from broker.pilots.model.matcher import Pilot
-from broker.pilots.statements.job_giving import GivenJob, PilotQueue, note_given, read_given, read_queue
+from broker.pilots.statements.job_giving import GivenJob, note_given, presented, read_given, read_queue
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.job_reports import read_state, read_statuses, write_transition
 from broker.pilots.statements.matches import Match, NoMatch
@@ -33,7 +31,6 @@ LIMIT_S = 10.0
 """A request ends after this time, whatever the database does."""
 _LIMITS = sa.text("SET LOCAL lock_timeout = '3s'; SET LOCAL idle_in_transaction_session_timeout = '10s'")
 _NOW = sa.text("SELECT clock_timestamp()")
-_UNLIMITED_S = 2**62
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ def _acquire_one(
     queue = read_queue(connection, names, request)
     request = request.at_queue_in(queue.status)
     matcher = Matcher(Database.raw(connection), names, generator, views, conditions_of(request))
-    found = matcher.match(_pilot(request, queue), now)
+    found = matcher.match(presented(request, queue), now)
     node = request.node if request.jobs == 1 else f"{request.node or ''}_{number}"
     if queue.known:
         note_request(connection, request.queue, node, "getjob", now)
@@ -142,32 +139,6 @@ def given_job(connection: sa.Connection, names: Names, pandaid: int) -> GivenJob
     given = read_given(connection, names, pandaid)
     filled = job_parameters(connection, names, given.columns)
     return given if filled is None else replace(given, parameters=filled)
-
-
-def _pilot(request: JobRequest, queue: PilotQueue) -> Pilot:
-    """What the pilot presents to the matcher. A queue that is at several places brings the pools of none of them."""
-    left_s = cpu_time_left_s(request, queue.maxtime_s, queue.corepower, queue.cores)
-    site, ce, name = queue.place or (queue.site, "", request.queue)
-    return Pilot(
-        site,
-        ce,
-        name,
-        platforms=queue.platforms,
-        cputime_s=_UNLIMITED_S if left_s is None else left_s,
-        resource_type=request.resource_type,
-        node=_node(request, queue, site),
-    )
-
-
-def _node(request: JobRequest, queue: PilotQueue, site: str) -> Node:
-    """What a pilot of PanDA tells of its node; the rest is not known, and satisfies nothing that a job asks for."""
-    return Node(
-        site,
-        wall_time_s=request.remaining_s or None,
-        cores=queue.cores or None,
-        ram_mb=request.memory_mb or None,
-        scratch_mb=request.disk_mb or None,
-    )
 
 
 def _now(connection: sa.Connection) -> datetime:

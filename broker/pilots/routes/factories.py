@@ -16,6 +16,7 @@ from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
 from broker.api.state import State
 from broker.feeds.statements.table_writing import queue_is_known
+from broker.pilots.answers.pilot_demand import QueueDemand, pilot_demand
 from broker.pilots.statements import demand
 from broker.pilots.statements.demand import DemandLine
 from broker.pools.statements import pool_reads
@@ -34,12 +35,14 @@ class Demand(BaseModel):
         now: when it was counted.
         last_cycle_at: when the last cycle that placed jobs began; null for none.
         lines: the kinds with most activated jobs first.
+        pilots: new pilots that the queue could use, by resource type, as the agent pilot_demand counted last, and why.
     """
 
     queue: str
     now: datetime
     last_cycle_at: datetime | None
     lines: list[DemandLine]
+    pilots: list[QueueDemand]
 
 
 class PoolsOfQueue(BaseModel):
@@ -66,7 +69,18 @@ def get_demand(
             raise Problem(404, "no_such_queue", f"there is no queue {queue[:100]}")
         began = demand.last_cycle(connection, list(registry.BROKERAGES))
         lines = demand.demand_of(connection, api.database.names, queue, began)
-    return answer(request, Demand(queue=queue, now=api.now(), last_cycle_at=began, lines=lines), items="lines")
+        pilots = pilot_demand(connection, api.database.names, queue)
+    found = Demand(queue=queue, now=api.now(), last_cycle_at=began, lines=lines, pilots=pilots)
+    return answer(request, found, items="lines")
+
+
+@router.get("/pilot-demand", response_model=Page[QueueDemand])
+@allow(FACTORY)
+def list_pilot_demand(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
+    """How many new pilots of which kind each queue could use, as the agent pilot_demand counted last, and why."""
+    with api.database.begin() as connection:
+        found = pilot_demand(connection, api.database.names)
+    return answer(request, slice_of(found, after, limit))
 
 
 @router.get("/pools", response_model=PoolsOfQueue)

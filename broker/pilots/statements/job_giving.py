@@ -14,10 +14,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.json_depth import is_too_deep
+from broker.matching.specs.node import Node
 from broker.pilots.model.job_answer import JobFile
-from broker.pilots.model.job_request import JobRequest
+from broker.pilots.model.job_request import JobRequest, cpu_time_left_s
+from broker.pilots.model.matcher import Pilot
 from broker.store.connection.tables import Names
 
+_UNLIMITED_S = 2**62
 _READ_QUEUE = """
 SELECT data ->> 'status' AS status, data ->> 'atlas_site' AS site, data ->> 'maxtime' AS maxtime,
     data ->> 'corepower' AS corepower, data ->> 'corecount' AS corecount
@@ -128,6 +131,32 @@ def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> 
         _number(queue.get("maxtime")),
         _number(queue.get("corepower")),
         int(_number(queue.get("corecount"))),
+    )
+
+
+def presented(request: JobRequest, queue: PilotQueue) -> Pilot:
+    """What a pilot presents to the matcher. A queue that is at several places brings the pools of none of them."""
+    left_s = cpu_time_left_s(request, queue.maxtime_s, queue.corepower, queue.cores)
+    site, ce, name = queue.place or (queue.site, "", request.queue)
+    return Pilot(
+        site,
+        ce,
+        name,
+        platforms=queue.platforms,
+        cputime_s=_UNLIMITED_S if left_s is None else left_s,
+        resource_type=request.resource_type,
+        node=_node(request, queue, site),
+    )
+
+
+def _node(request: JobRequest, queue: PilotQueue, site: str) -> Node:
+    """What a pilot of PanDA tells of its node; the rest is not known, and satisfies nothing that a job asks for."""
+    return Node(
+        site,
+        wall_time_s=request.remaining_s or None,
+        cores=queue.cores or None,
+        ram_mb=request.memory_mb or None,
+        scratch_mb=request.disk_mb or None,
     )
 
 

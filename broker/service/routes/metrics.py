@@ -7,7 +7,7 @@ outcomes, reasons, rules, agents, sources, processes; a queue only where the con
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -116,7 +116,7 @@ class BrokerMetrics(Collector):
         self._count_decisions(decided)
         self._count_rejections(packed)
         self._count_runs(runs)
-        return list(gauges(standing))
+        return [*gauges(standing), *wanted_pilots(standing, self._queues)]
 
     def _count_decisions(self, rows: list[metric_reads.DecisionCount]) -> None:
         by_key: dict[Key, int] = {}
@@ -203,3 +203,23 @@ def _queues(standing: Standing) -> Metric:
     for queue, status, count in standing.queues:
         jobs.add_metric((queue, status), count)
     return jobs
+
+
+def wanted_pilots(standing: Standing, listed: Sequence[str]) -> Iterator[Metric]:
+    """New pilots that are wanted: of all queues by resource type, and of each queue that is listed. Pure."""
+    total = GaugeMetricFamily(
+        "broker_pilots_wanted", "New pilots that all queues together could use.", labels=("resource_type",)
+    )
+    of_queue = GaugeMetricFamily(
+        "broker_queue_pilots_wanted",
+        "New pilots that a queue that is listed could use.",
+        labels=("queue", "resource_type"),
+    )
+    sums: dict[str, int] = {}
+    for queue, resource_type, wanted in standing.pilots:
+        sums[resource_type] = sums.get(resource_type, 0) + wanted
+        if queue in listed:
+            of_queue.add_metric((queue, resource_type), wanted)
+    for resource_type, wanted in sums.items():
+        total.add_metric((resource_type,), wanted)
+    yield from (total, of_queue)

@@ -48,6 +48,9 @@ _READ_STATES_OF_SOURCES = sa.text("""
 _COUNT_JOBS_AT_QUEUES = """
     SELECT computingsite, jobstatus, count(*) FROM {panda}.jobsactive4
     WHERE computingsite = ANY(:queues) GROUP BY 1, 2"""
+_READ_WANTED_PILOTS = sa.text("""
+    SELECT panda_queue, resource_type, wanted::bigint FROM broker.pilot_demand WHERE wanted IS NOT NULL
+    ORDER BY 1, 2""")
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class Standing:
         sources: states of the sources of the newest snapshot.
         snapshot_age_s: of that snapshot.
         queues: jobs by queue and status, of the queues that were asked for.
+        pilots: new pilots that are wanted, by queue and resource type, of all queues.
     """
 
     pending: Sequence[PendingCount]
@@ -103,6 +107,7 @@ class Standing:
     sources: Sequence[dict[str, Any]]
     snapshot_age_s: float | None
     queues: Sequence[tuple[str, str, int]]
+    pilots: Sequence[tuple[str, str, int]] = ()
 
 
 def recent_decisions(connection: sa.Connection, lookback: timedelta) -> list[DecisionCount]:
@@ -149,6 +154,7 @@ def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> 
         [] if newest is None else (newest[0] or []),
         None if newest is None else float(newest[1]),
         counted,
+        [(row[0], row[1], row[2]) for row in connection.execute(_READ_WANTED_PILOTS)],
     )
 
 

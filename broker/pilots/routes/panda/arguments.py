@@ -80,6 +80,8 @@ UPDATE_WORKER_NODE_GPU: Arguments = {
 }
 REPORT_WORKER_STATISTICS: Arguments = {**_of(TEXT, "harvester_id!", "panda_queue!"), **_of(ANY, "statistics!")}
 UPDATE_WORKERS: Arguments = {**_of(TEXT, "harvester_id!"), **_of(LIST, "workers!")}
+ACQUIRE_COMMANDS: Arguments = {**_of(TEXT, "harvester_id!"), **_of(INTEGER, "n_commands!", "timeout")}
+ACKNOWLEDGE_COMMANDS: Arguments = {**_of(LIST, "command_ids!"), **_of(INTEGER, "timeout")}
 HEARTBEAT: Arguments = {**_of(TEXT, "harvester_id!"), **_of(OBJECT, "data")}
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.pilots.answers import jobs
+from broker.pilots.answers import pilot_demand as commands
 from broker.pilots.answers import workers as pilot_workers
 from broker.pilots.model import job_report, job_request
 from broker.pilots.model.codes import DATABASE_ERROR, INVALID, OK, WORKER_STATES
@@ -24,6 +25,7 @@ from broker.pilots.routes.panda.service import MOST_REPORTS, UNAVAILABLE, PilotS
 
 Values = Mapping[str, Any]
 MOST_IDS = 1000
+MOST_COMMANDS = 1000
 _log = logging.getLogger(__name__)
 
 
@@ -186,6 +188,24 @@ def heartbeat(call: Call) -> dict[str, Any]:
     return answer(True)
 
 
+def acquire_commands(call: Call) -> dict[str, Any]:
+    """Take the oldest commands of a Harvester instance that nobody has taken."""
+    most = call.values["n_commands"]
+    if not 0 < most <= MOST_COMMANDS:
+        return answer(False, f"Argument error: 'n_commands' is to be 1 to {MOST_COMMANDS}")
+    harvester = text(50)(call.values["harvester_id"])
+    return answer(True, data=commands.take_commands(call.service.database, harvester, most))
+
+
+def acknowledge_commands(call: Call) -> dict[str, Any]:
+    """Say that commands were carried out."""
+    asked = [optional(one, not_negative) for one in call.values["command_ids"]]
+    if None in asked or len(asked) > MOST_COMMANDS:
+        return answer(False, f"Argument error: 'command_ids' is to be at most {MOST_COMMANDS} numbers")
+    commands.acknowledge(call.service.database, asked)
+    return answer(True)
+
+
 METHODS: Mapping[str, Method] = {
     "pilot/acquire_jobs": Method(acquire_jobs, accepted.ACQUIRE_JOBS, needs_role=False),
     "pilot/update_job": Method(update_job, accepted.UPDATE_JOB),
@@ -197,6 +217,8 @@ METHODS: Mapping[str, Method] = {
     "harvester/report_worker_statistics": Method(report_worker_statistics, accepted.REPORT_WORKER_STATISTICS),
     "harvester/update_workers": Method(update_workers, accepted.UPDATE_WORKERS),
     "harvester/heartbeat": Method(heartbeat, accepted.HEARTBEAT),
+    "harvester/acquire_commands": Method(acquire_commands, accepted.ACQUIRE_COMMANDS),
+    "harvester/acknowledge_commands": Method(acknowledge_commands, accepted.ACKNOWLEDGE_COMMANDS),
 }
 READING = ("pilot/get_job_status",)
 """Methods that are called by GET."""

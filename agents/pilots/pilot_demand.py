@@ -1,0 +1,251 @@
+"""The agent that counts how many pilots each queue could use, and tells Harvester."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from agents.classes.classification import queues_on_record
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.domain.work import DroppedRow
+from broker.pilots.model.pilot_demand import Demand, Limits, QueueNow, Slot, Starts, pilot_demand, sentence
+from broker.pilots.model.worker_distribution import SlotType, StreamedQueue, Workers, new_workers
+from broker.pilots.statements import pilot_demand as rows
+from broker.pilots.statements.pilot_demand import WorkersAtQueue
+from broker.store.connection.tables import TableCatalogue
+from broker.store.schema import migrate
+
+OWN, PANDA = "own", "panda"
+LIMITS = {
+    "nQueueLimitWorker": "most_waiting",
+    "maxWorkers": "most_pilots",
+    "maxNewWorkersPerCycle": "most_new",
+}
+"""Limits that a queue has in ``params``."""
+Found = dict[str, tuple[Demand, ...]]
+
+
+class PilotDemandOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        algorithm: how it counts: own, PanDA's unified pilot streaming, or auto: PanDA's with the profile ``panda``.
+        limits: of pilots at a queue that says nothing itself.
+    """
+
+    algorithm: Literal["auto", "own", "panda"] = "auto"
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What one cycle counts from."""
+
+    queues: Mapping[str, Mapping[str, Any]]
+    types: Mapping[str, SlotType]
+    workers: Mapping[str, WorkersAtQueue]
+    starts: Mapping[str, Starts]
+    groups: Mapping[str, list[Any]]
+    ranks: Mapping[str, int]
+    ignores_meanrss: bool
+
+
+class PilotDemandAgent(Agent[PilotDemandOptions]):
+    """Counts the demand for pilots by queue and resource type, in an installation of its own."""
+
+    name = "pilot_demand"
+    title = "how many pilots each queue could use"
+    options_type = PilotDemandOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Count once, and write the demand and the commands for Harvester."""
+        if migrate.check(context.database) != migrate.STANDALONE:
+            return CycleReport(notes=("PanDA counts the demand for its pilots itself",))
+        started = perf_counter()
+        names, dropped = context.database.names, list[DroppedRow]()
+        with context.database.read_snapshot() as connection:
+            read = self._read(connection, context, dropped)
+            if self.algorithm == PANDA:
+                found, commands = _streamed(read)
+            else:
+                found = self._counted(connection, context, read)
+                commands = _commands(found, read)
+        context.check()
+        self._emit(context, found)
+        counts = {"queues": len(found), "wanted": sum(one.wanted or 0 for line in found.values() for one in line)}
+        counts |= {"commands": len(commands), "left_out": len(dropped)}
+        counted_s = perf_counter() - started
+        if context.writes:
+            with context.writing() as connection:
+                rows.write_demand(connection, names, found, self.algorithm, context.now)
+                rows.command_workers(connection, names, commands, context.now)
+        return CycleReport(counts, {"count_s": counted_s, "write_s": perf_counter() - started - counted_s})
+
+    @property
+    def algorithm(self) -> str:
+        """How this agent counts."""
+        if self.options.algorithm != "auto":
+            return self.options.algorithm
+        return PANDA if self.process.profile == "panda" else OWN
+
+    def _read(self, connection: sa.Connection, context: CycleContext, dropped: list[DroppedRow]) -> _Read:
+        names = context.database.names
+        catalogue = TableCatalogue.read(connection, names)
+        about = queues_on_record(connection, catalogue, dropped)
+        ranks, left_out = rows.read_share_order(connection, catalogue, about)
+        dropped.extend(left_out)
+        return _Read(
+            rows.read_queues(connection, names),
+            rows.read_types(connection, names),
+            rows.read_workers(connection, names, context.now),
+            rows.read_starts(connection, names, context.now),
+            rows.read_groups(connection, names),
+            ranks,
+            rows.ignores_meanrss(connection, names),
+        )
+
+    def _counted(self, connection: sa.Connection, context: CycleContext, read: _Read) -> Found:
+        """The broker's own count, of each queue that has jobs, pilots, or is to be kept awake."""
+        found: Found = {}
+        for name, data in read.queues.items():
+            groups, workers = read.groups.get(name, []), read.workers.get(name)
+            if not (groups or workers or self.options.limits.kept_idle):
+                continue
+            context.check()
+            queue = self._queue_now(name, data, read)
+            jobs = rows.waiting_jobs(
+                connection, context.database.names, (name, queue.slot), groups, read.ranks, context.now
+            )
+            demands = pilot_demand(queue, jobs)
+            if demands:
+                found[name] = demands
+        return found
+
+    def _queue_now(self, name: str, data: Mapping[str, Any], read: _Read) -> QueueNow:
+        workers = read.workers.get(name)
+        return QueueNow(
+            _text(data.get("status")),
+            Slot(
+                int(_number(data.get("corecount"))),
+                _number(data.get("maxrss")),
+                _number(data.get("maxtime")),
+                _number(data.get("maxwdir")),
+            ),
+            self._limits(data),
+            {} if workers is None else workers.total(),
+            read.starts.get(name, Starts()),
+            read.types,
+        )
+
+    def _limits(self, data: Mapping[str, Any]) -> Limits:
+        """Those of the queue, else of the agent."""
+        params = _object(data.get("params"))
+        said = {field: int(_number(params[key])) for key, field in LIMITS.items() if params.get(key) is not None}
+        by_type = {**self.options.limits.by_type, **_type_limits(data)}
+        return self.options.limits.model_copy(update={**said, "by_type": by_type})
+
+    def _emit(self, context: CycleContext, found: Found) -> None:
+        if context.request.emit is None:
+            return
+        for queue, demands in found.items():
+            for one in demands:
+                context.request.emit(
+                    {
+                        "queue": queue,
+                        "resource_type": one.resource_type,
+                        "wanted": one.wanted,
+                        "reason": one.reason,
+                        "why": sentence(one, queue),
+                    }
+                )
+
+
+def _commands(found: Found, read: _Read) -> list[tuple[str, str, dict[str, int]]]:
+    """The commands of the broker's own count: for queues whose own Harvester instance has reported."""
+    commands = []
+    for queue, demands in found.items():
+        instance = _instance(read, queue)
+        numbers = {one.resource_type: one.wanted for one in demands if one.wanted is not None}
+        if instance is not None and numbers:
+            commands.append((instance, queue, numbers))
+    return commands
+
+
+def _instance(read: _Read, queue: str) -> str | None:
+    """The Harvester instance that is set for a queue, where its reports still count."""
+    named = _text(read.queues[queue].get("harvester"))
+    workers = read.workers.get(queue)
+    return named if workers is not None and named in workers.by_instance else None
+
+
+def _streamed(read: _Read) -> tuple[Found, list[tuple[str, str, dict[str, int]]]]:
+    """The count of PanDA's unified pilot streaming, of queues of pull_ups with reports of their instance."""
+    found: Found = {}
+    commands = []
+    for name, data in read.queues.items():
+        if data.get("capability") != "ucore" or data.get("workflow") != "pull_ups":
+            continue
+        groups, workers = read.groups.get(name, []), read.workers.get(name)
+        instance = _instance(read, name)
+        if workers is None or instance is None:
+            found[name] = _not_streamed(groups)
+            continue
+        of_instance = workers.by_instance[instance]
+        jobs = rows.types_in_order(groups, read.ranks)
+        numbers = new_workers(_streamed_queue(data, read.ignores_meanrss), read.types, of_instance, jobs)
+        commands.append((instance, name, numbers))
+        found[name] = tuple(
+            _of_panda(kind, number, groups, of_instance.get(kind, Workers())) for kind, number in numbers.items()
+        )
+    return {name: demands for name, demands in found.items() if demands}, commands
+
+
+def _of_panda(kind: str, number: int, groups: list[Any], workers: Workers) -> Demand:
+    jobs = sum(one.number for one in groups if one.resource_type == kind)
+    return Demand(kind, jobs, jobs, {}, workers.queued, workers.running, number, 0, "panda")
+
+
+def _not_streamed(groups: list[Any]) -> tuple[Demand, ...]:
+    jobs: dict[str, int] = {}
+    for one in groups:
+        jobs[one.resource_type] = jobs.get(one.resource_type, 0) + one.number
+    return tuple(Demand(kind, n, n, {}, None, None, None, 0, "no_instance") for kind, n in jobs.items())
+
+
+def _streamed_queue(data: Mapping[str, Any], ignores_meanrss: bool) -> StreamedQueue:
+    return StreamedQueue(
+        _text(data.get("status")),
+        int(_number(data.get("corecount"))) or 1,
+        _number(data.get("maxrss")),
+        "per_core_attr" in str(data.get("catchall") or ""),
+        _number(data.get("meanrss")),
+        int(_number(_object(data.get("params")).get("ups_core_target"))),
+        _type_limits(data),
+        ignores_meanrss,
+    )
+
+
+def _type_limits(data: Mapping[str, Any]) -> dict[str, int]:
+    limits = _object(_object(data.get("uconfig")).get("resource_type_limits"))
+    return {str(name): int(_number(limit)) for name, limit in limits.items() if limit is not None}
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> float:
+    """A setting of a queue; 0 where it is missing or no number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return 0.0
+    return number if 0 <= number < float("inf") else 0.0

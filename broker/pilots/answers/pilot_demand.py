@@ -1,0 +1,62 @@
+"""How many pilots each queue could use, and why no more: as counted last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.feeds.statements.table_writing import queue_names
+from broker.history.answers.tasks import known_value
+from broker.pilots.model.pilot_demand import sentence
+from broker.pilots.statements import pilot_demand as rows
+from broker.pilots.statements.pilot_demand import DemandRow
+from broker.store.connection.database import Database
+from broker.store.connection.tables import Names
+from broker.store.query_context import Answer
+
+LIMIT_S = 10.0
+_NOW = sa.text("SELECT clock_timestamp()")
+
+
+class QueueDemand(Answer):
+    """Pilots of one resource type that a queue could use.
+
+    Attributes:
+        counted: the numbers, and when they were counted.
+        why: the demand with its reason, as a sentence.
+    """
+
+    counted: DemandRow
+    why: str
+
+
+def pilot_demand(connection: sa.Connection, names: Names, queue: str | None = None) -> list[QueueDemand]:
+    """The demand of a queue, or of all queues that have jobs or pilots.
+
+    Raises:
+        UnknownValue: there is no such queue; it says which are near.
+    """
+    if queue is not None:
+        known_value("queue", queue, queue_names(connection, names))
+    found = rows.read_demand(connection, names, queue)
+    return [QueueDemand(counted=one, why=sentence(one.demand, one.panda_queue)) for one in found]
+
+
+def take_commands(database: Database, harvester: str, most: int) -> list[dict[str, Any]]:
+    """The oldest new commands of a Harvester instance, which nobody else gets again."""
+    with database.within(LIMIT_S) as limited, limited.begin() as connection:
+        return rows.take_commands(connection, database.names, harvester, most, _now(connection))
+
+
+def acknowledge(database: Database, commands: Sequence[int]) -> list[int]:
+    """Note that commands were carried out; the numbers of those that somebody had retrieved."""
+    with database.within(LIMIT_S) as limited, limited.begin() as connection:
+        return rows.acknowledge(connection, database.names, commands, _now(connection))
+
+
+def _now(connection: sa.Connection) -> datetime:
+    found: datetime = connection.execute(_NOW).scalar_one()
+    return found.astimezone(UTC)

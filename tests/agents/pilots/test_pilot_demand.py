@@ -1,0 +1,243 @@
+"""The demand for pilots as the agent counts it, as people and programs read it, and as Harvester takes it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.errors import WRONG_USAGE
+from broker.pilots.answers.pilot_demand import pilot_demand, take_commands
+from broker.pilots.routes.panda.app import pilot_app
+from broker.store.connection.database import Database
+from tests.api.serving import client_of, serving, shipped
+from tests.cli.commands import runner
+from tests.pilots.panda.client import Client
+from tests.pilots.panda.pilot_grid import NOW, call, fill, follow, job, queue, row, rows, run_agent, task
+
+SLOT = {"corecount": 8, "maxrss": 16000, "maxtime": 86400, "maxwdir": 20000, "corepower": 10, "capability": "ucore"}
+TYPES = [
+    {"resource_name": "SCORE", "mincore": 1, "maxcore": 1, "maxrampercore": 2000},
+    {"resource_name": "MCORE", "mincore": 2, "maxrampercore": 2000},
+]
+SHARES = [{"name": "A", "value": 60}, {"name": "B", "value": 40}]
+QUERY = "SELECT command_id, harvester_id, command, params, ack_requested, status FROM broker.harvester_commands"
+
+
+def jobs(number: int, first: int = 1, **columns: Any) -> list[dict[str, Any]]:
+    plain = {"resource_type": "SCORE", "corecount": 1, "gshare": "A"}
+    return [job(first + at, **plain | columns) for at in range(number)]
+
+
+def workers(minutes_ago: int = 5, harvester: str = "h", place: str = "Q", **numbers: int) -> list[dict[str, Any]]:
+    """Workers of SCORE by status."""
+    stamp = (NOW - timedelta(minutes=minutes_ago)).replace(tzinfo=None).isoformat()
+    about = {"harvester_id": harvester, "computingsite": place, "resourcetype": "SCORE", "jobtype": "managed"}
+    return [{**about, "status": name, "n_workers": number, "lastupdate": stamp} for name, number in numbers.items()]
+
+
+def prepare(database: Database, waiting: list[dict[str, Any]], data: dict[str, Any], **tables: Any) -> None:
+    queues = [queue("Q", **SLOT | data)]
+    own = {"schedconfig_json": queues, "resource_types": TYPES, "global_shares": SHARES}
+    fill(database, waiting, **own | tables)
+
+
+def counted(database: Database, **options: Any) -> list[dict[str, Any]]:
+    record, told = run_agent(database, "pilot_demand", options=options)
+    assert record.outcome == "done", record.error
+    return told
+
+
+def demand(database: Database) -> list[Any]:
+    with database.read_snapshot() as connection:
+        return pilot_demand(connection, database.names)
+
+
+def wanted(database: Database) -> dict[str, int | None]:
+    return {one.counted.demand.resource_type: one.counted.demand.wanted for one in demand(database)}
+
+
+def test_what_fits_what_waits_and_the_cap(shared: Database) -> None:
+    large = jobs(3, 100, minramcount=16001) + jobs(2, 200, maxwalltime=86401)
+    other = jobs(4, 300, resource_type="MCORE", corecount=8, minramcount=16000, currentpriority=1)
+    limits = {"params": {"nQueueLimitWorker": 32}}
+    prepare(shared, jobs(40) + large + other, limits, harvester_worker_stats=workers(submitted=20, running=3))
+    told = counted(shared)
+    found = {one.counted.demand.resource_type: one for one in demand(shared)}
+    assert found["SCORE"].why == (
+        "12 wanted at Q: 40 jobs fit, 3 not for memory, 2 not for walltime, 20 pilots wait, cap 32"
+    )
+    assert (found["SCORE"].counted.demand.running, found["SCORE"].counted.demand.surplus) == (3, 0)
+    assert (found["MCORE"].counted.demand.wanted, found["MCORE"].counted.demand.reason) == (0, "most_waiting")
+    assert {one["why"] for one in told} == {one.why for one in found.values()}
+    assert counted(shared) == told and len(demand(shared)) == 2, "counted anew, not added"
+
+
+def test_the_share_that_is_furthest_below_its_target_comes_first(shared: Database) -> None:
+    running = jobs(9, 500, jobstatus="running", gshare="A")
+    waiting = jobs(5, gshare="A", currentpriority=900) + jobs(
+        5, 50, gshare="B", resource_type="MCORE", corecount=8, currentpriority=1
+    )
+    prepare(shared, waiting + running, {"params": {"maxNewWorkersPerCycle": 7}})
+    counted(shared)
+    assert wanted(shared) == {
+        "MCORE": 5,
+        "SCORE": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "data", "misfit"),
+    [
+        ({}, {}, None),
+        ({"prodsourcelabel": "user"}, {}, None),
+        ({"prodsourcelabel": "rc_alrb"}, {}, "label"),
+        ({}, {"status": "test"}, "label"),
+        ({"prodsourcelabel": "test"}, {"status": "test"}, None),
+        ({"maxcpucount": 600_000}, {}, None),
+        ({"corecount": 9}, {}, "cores"),
+        ({"maxdiskcount": 20001}, {}, "disk"),
+    ],
+)
+def test_what_a_new_pilot_would_get(
+    shared: Database, columns: dict[str, Any], data: dict[str, Any], misfit: str | None
+) -> None:
+    prepare(shared, jobs(2, **columns), data)
+    counted(shared)
+    (one,) = demand(shared)
+    assert one.counted.demand.misfits == ({} if misfit is None else {misfit: 2})
+    assert one.counted.demand.wanted == (2 if misfit is None else 0)
+
+
+def test_software_that_the_queue_does_not_have_does_not_fit(shared: Database) -> None:
+    software = {"sw_tags": [{"panda_queue": "Q", "data": json.dumps({"cmtconfigs": ["el9"]})}]}
+    prepare(shared, jobs(2) + jobs(3, 50, jeditaskid=2), {}, jedi_tasks=[task(), task(2)], **software)
+    with shared.begin() as connection:
+        for number, platform in ((1, "el9"), (2, "el7")):
+            connection.execute(
+                sa.text("INSERT INTO broker.task_requirements (jeditaskid, platforms) VALUES (:t, CAST(:p AS jsonb))"),
+                {"t": number, "p": json.dumps([platform])},
+            )
+        connection.execute(sa.text("TRUNCATE broker.waiting_jobs, broker.task_queues CASCADE"))
+    follow(shared)
+    counted(shared)
+    (one,) = demand(shared)
+    assert (one.counted.demand.fitting, one.counted.demand.misfits) == (2, {"platform": 3})
+
+
+@pytest.mark.parametrize(("minutes", "number"), [(59, 3), (60, None), (600, None)])
+def test_old_reports_of_workers_say_nothing(shared: Database, minutes: int, number: int | None) -> None:
+    prepare(shared, jobs(5), {}, harvester_worker_stats=workers(minutes, submitted=2))
+    counted(shared)
+    (one,) = demand(shared)
+    assert one.counted.demand.wanted == number
+    assert one.counted.demand.reason == ("fits" if number else "workers_unknown")
+
+
+def test_a_dry_run_writes_nothing_and_a_grid_of_pandas_is_left_alone(shared: Database) -> None:
+    prepare(shared, jobs(5), {})
+    record, told = run_agent(shared, "pilot_demand", dry=True)
+    assert record.counts["wanted"] == 5 and told[0]["wanted"] == 5
+    assert demand(shared) == []
+
+
+def test_harvester_gets_its_commands_once_in_its_own_form(shared: Database) -> None:
+    client = Client(pilot_app(shared))
+    prepare(shared, jobs(3), {"harvester": "h"}, harvester_worker_stats=workers(submitted=1))
+    counted(shared)
+    counted(shared)
+    (only,) = rows(shared, QUERY)
+    assert only[1:] == ("h", "SET_N_WORKERS_JOBTYPE:Q", {"managed": {"SCORE": 2}}, 0, "new"), "at most one a queue"
+    nobodys = call(client, "harvester/acquire_commands", harvester_id="other", n_commands=10)
+    assert nobodys == {"success": True, "message": "", "data": []}
+    (got,) = call(client, "harvester/acquire_commands", harvester_id="h", n_commands=10)["data"]
+    assert set(got) == {"command_id", "command", "params", "ack_requested", "creation_date"}
+    assert got["creation_date"] == NOW.replace(tzinfo=None).isoformat()
+    assert call(client, "harvester/acquire_commands", harvester_id="h", n_commands=10)["data"] == []
+    done = {"success": True, "message": "", "data": None}
+    assert call(client, "harvester/acknowledge_commands", command_ids=[got["command_id"]]) == done
+    assert call(client, "harvester/acknowledge_commands", command_ids=[]) == done
+    assert row(shared, QUERY)["status"] == "acknowledged"
+
+
+def test_commands_that_nobody_retrieved_are_not_acknowledged_and_bad_calls_are_refused(shared: Database) -> None:
+    client = Client(pilot_app(shared))
+    prepare(shared, jobs(3), {"harvester": "h"}, harvester_worker_stats=workers(submitted=1))
+    counted(shared)
+    call(client, "harvester/acknowledge_commands", command_ids=[row(shared, QUERY)["command_id"]])
+    assert row(shared, QUERY)["status"] == "new"
+    for method, values in (
+        ("acquire_commands", {"harvester_id": "h", "n_commands": 0}),
+        ("acquire_commands", {"harvester_id": "h", "n_commands": "5"}),
+        ("acquire_commands", {"n_commands": 5}),
+        ("acknowledge_commands", {"command_ids": ["x"]}),
+        ("acknowledge_commands", {"command_ids": 5}),
+    ):
+        refused = call(client, f"harvester/{method}", **values)
+        assert not refused["success"] and refused["message"].startswith("Argument error: "), (method, values)
+
+
+def test_two_callers_never_get_the_same_command(shared: Database) -> None:
+    queues = [queue(f"Q{number}", **SLOT, harvester="h") for number in range(20)]
+    waiting = [one for at in range(20) for one in jobs(1, 10 * at + 1, computingsite=f"Q{at}")]
+    stats = [one for at in range(20) for one in workers(place=f"Q{at}", submitted=0)]
+    prepare(shared, waiting, {}, schedconfig_json=queues, harvester_worker_stats=stats)
+    counted(shared)
+    with ThreadPoolExecutor(4) as pool:
+        taken = [
+            one["command_id"] for part in pool.map(lambda _: take_commands(shared, "h", 5), range(8)) for one in part
+        ]
+    assert len(taken) == len(set(taken)) == 20
+
+
+def test_pandas_algorithm_on_recorded_statistics(shared: Database) -> None:
+    stats = workers(running=100, submitted=20)
+    of_mcore = {"running": 200, "submitted": 55}
+    stats += [{**one, "resourcetype": "MCORE", "n_workers": of_mcore[one["status"]]} for one in stats]
+    waiting = jobs(500, gshare="A", resource_type="MCORE", corecount=8) + jobs(1000, 1000, gshare="B")
+    data = {"harvester": "h", "workflow": "pull_ups"}
+    prepare(shared, waiting, data, harvester_worker_stats=stats)
+    counted(shared, algorithm="panda")
+    assert row(shared, QUERY)["params"] == {"managed": {"MCORE": 28, "SCORE": 0}}
+    assert wanted(shared) == {
+        "MCORE": 28,
+        "SCORE": 0,
+    }
+    # the instance of the queue is another one
+    prepare(shared, waiting, data | {"harvester": "other"}, harvester_worker_stats=stats)
+    counted(shared, algorithm="panda")
+    assert {one.counted.demand.reason for one in demand(shared)} == {"no_instance"}
+    assert rows(shared, QUERY + " WHERE harvester_id = 'other'") == []
+
+
+def test_the_command_and_its_unknown_queue(shared: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    command = runner(capsys, "--db", shared.url)
+    prepare(shared, [], {})
+    counted(shared)
+    assert "nothing is counted" in command("pilots", "demand").err
+    prepare(shared, jobs(3), {})
+    counted(shared)
+    told = json.loads(command("pilots", "demand", "Q", "--json").out)
+    why = "3 wanted at Q: 3 jobs fit, 0 pilots wait, one for each job that fits and has none"
+    assert (told["wanted"], told["why"]) == (3, why)
+    assert "3 jobs fit" in command("pilots", "demand").out
+    unknown = command("pilots", "demand", "NOWHERE")
+    assert unknown.status == WRONG_USAGE and "NOWHERE" in unknown.err
+
+
+def test_the_api_and_the_metrics(shared: Database, tmp_path: Path) -> None:
+    prepare(shared, jobs(3), {})
+    counted(shared)
+    with serving(shared, tmp_path, shipped(metrics={"queues": ["Q"]})) as server, client_of(server) as client:
+        at_queue = client.get("/api/v1/queues/Q/demand").json()["pilots"]
+        everywhere = client.get("/api/v1/pilot-demand").json()["items"]
+        metrics = client.get("/metrics").text
+    assert at_queue == everywhere and at_queue[0]["counted"]["demand"]["wanted"] == 3
+    assert at_queue[0]["why"].startswith("3 wanted at Q: ")
+    assert 'broker_pilots_wanted{resource_type="SCORE"} 3.0' in metrics
+    assert 'broker_queue_pilots_wanted{queue="Q",resource_type="SCORE"} 3.0' in metrics
