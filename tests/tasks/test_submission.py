@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.matching.specs.spec import parse_canonical
 from broker.pilots.answers.jobs import given_job
 from broker.pilots.statements.activation import Sorted, write_sorted
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.tasks.answers.task_submission import task_submission
+from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
 from tests.cli.commands import Command, runner
 from tests.tasks.parameters import INPUT, LOG, OUTPUT, constant, files, parameters
@@ -198,3 +200,42 @@ def test_the_same_submission_twice_is_one_task(database: Database, broker: Comma
     other = broker("task", "submit", task, "--nucleus", "OTHER", "--request", "r1")
     assert other.status == 3 and f"task {first['jeditaskid']}" in other.err
     assert len(rows(database, "SELECT FROM doma_panda.jedi_tasks")) == 1
+
+
+def test_what_a_job_asks_of_a_node_is_kept_with_its_task(database: Database, broker: Command, tmp_path: Path) -> None:
+    specs = [
+        {"site": "LCG.A.org", "wall_time": 3600, "tags": "b & a"},
+        {"site": "LCG.B.org", "cpu": {"num_cores": {"min": 8}}, "panda_architecture": "#x86_64&nvidia"},
+    ]
+    given = parameters(noInput=True, nFiles=2, matchingSpecs=specs)
+    told = broker("task", "submit", written(tmp_path, given), "--json").document
+    (row,) = rows(database, "SELECT sites, specs FROM broker.task_requirements")
+    asked = parse_canonical(row["specs"])
+    assert row["sites"] == ["LCG.A.org", "LCG.B.org"] and asked.vo == "myexp"
+    assert {one.wall_time_s for one in asked.specs} == {3600, None} and "a & b" in row["specs"]
+    assert told["notes"][-1] == f"of a node it asks {asked.spec_id}: {row['specs']}"
+    text = "\n".join(
+        ("taskName: sim", "transPath: /x", "userName: ada", "noInput: true", "nFiles: 1", "jobParameters: []",
+         "matchingSpecs: {wall_time: 60}")
+    )  # fmt: skip
+    (tmp_path / "task.yaml").write_text(text, encoding="utf-8")
+    assert broker("task", "submit", str(tmp_path / "task.yaml"), "--json").document["jobs"] == 1
+    assert len(rows(database, "SELECT FROM broker.task_requirements")) == 2
+
+
+@pytest.mark.parametrize(
+    ("specs", "field"),
+    [
+        ([], "matchingSpecs"),
+        ("gpu", "matchingSpecs[0]"),
+        ({"wall_time": -1}, "matchingSpecs[0].wall_time"),
+        ([{}, {"tags": "a &"}], "matchingSpecs[1].tags"),
+        ({"system": {"glibc": 2.30}}, "matchingSpecs[0].system.glibc"),
+        ({"colour": 1}, "matchingSpecs[0].colour"),
+    ],
+)
+def test_specs_that_have_no_meaning_are_refused_with_field_and_value(specs: object, field: str) -> None:
+    given = parameters(noInput=True, nFiles=1, matchingSpecs=specs)
+    with pytest.raises(BadParameter) as refused:
+        task_submission(given, Submitter())
+    assert field in str(refused.value)

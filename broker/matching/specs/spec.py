@@ -140,6 +140,18 @@ class JobSpecs:
         head = json.dumps([FORMAT, self.vo], ensure_ascii=False, separators=(",", ":"))[:-1]
         return f"{head},[{','.join(sorted({one.canonical for one in self.specs}))}]]"
 
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites of which every spec wants one, sorted; none where a spec takes any."""
+        if not all(spec.sites for spec in self.specs):
+            return ()
+        return tuple(sorted({site for spec in self.specs for site in spec.sites}))
+
+    @property
+    def words(self) -> str:
+        """What is asked for, as submitters are told it."""
+        return f"of a node it asks {self.spec_id}: {self.canonical}"
+
     @cached_property
     def spec_id(self) -> str:
         """The identifier, 36 characters; compare the canonical texts where two meet under one identifier."""

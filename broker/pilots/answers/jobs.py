@@ -17,7 +17,14 @@ from broker.pilots.model.job_answer import job_answer
 from broker.pilots.model.job_report import JobReport
 from broker.pilots.model.job_request import JobRequest, conditions_of
 from broker.pilots.model.job_transition import Transition, transition
-from broker.pilots.statements.job_giving import GivenJob, note_given, presented, read_given, read_queue
+from broker.pilots.statements.job_giving import (
+    GivenJob,
+    note_given,
+    presented,
+    read_given,
+    read_node,
+    read_queue,
+)
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.job_reports import read_state, read_statuses, write_transition
 from broker.pilots.statements.matches import Match, NoMatch
@@ -121,7 +128,8 @@ def _acquire_one(
     queue = read_queue(connection, names, request)
     request = request.at_queue_in(queue.status)
     matcher = Matcher(Database.raw(connection), names, generator, views, conditions_of(request))
-    found = matcher.match(presented(request, queue), now)
+    hardware = read_node(connection, names, queue.site, request)
+    found = matcher.match(presented(request, queue, hardware), now)
     node = request.node if request.jobs == 1 else f"{request.node or ''}_{number}"
     if queue.known:
         note_request(connection, request.queue, node, "getjob", now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -45,7 +46,7 @@ def matched_job(found: Match | NoMatch, repeated: bool = False, node: Node | Non
     if isinstance(found, Match):
         given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
         if found.specs is not None and node is not None:
-            verdict = judge(specs_of(found.specs), node)
+            verdict = judge(specs_of(found.specs), replace(node, tags=node.tags | found.place_tags))
             given |= {"spec": verdict.spec, "allotted": verdict.allotment}
         return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
     return MatchedJob(

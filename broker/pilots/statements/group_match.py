@@ -206,7 +206,7 @@ class GroupMatch:
                 if (number, slot) in given:
                     specs = one.view.queues.specs[_position(one.view, ask.queue)]
                     self.found[one.index] = Match(
-                        *given[number, slot], ask.queue, one.view.panda_queue, ask.pool, specs
+                        *given[number, slot], ask.queue, one.view.panda_queue, ask.pool, specs, one.view.tags
                     )
                     one.pair = one.lease = None  # the token is spent
                 elif len(positions) < len(ask.pilots):

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.json_depth import is_too_deep
+from broker.matching.specs.hardware_names import level_of_name, same_architecture
 from broker.matching.specs.node import Node
 from broker.pilots.model.job_answer import JobFile
 from broker.pilots.model.job_request import JobRequest, cpu_time_left_s
@@ -29,6 +30,19 @@ ORDER BY panda_queue <> :queue LIMIT 1"""
 _READ_PLACES = """
 SELECT site, ce, queue FROM {broker}.resource_queues
 WHERE coalesce(panda_queue, queue) = :queue ORDER BY ce IS DISTINCT FROM :ce, site, ce, queue"""
+# The host as its pilots reported it last; those of a site are alike in name. A slot before the host is left out.
+_READ_NODE = """
+SELECT node.cpu_architecture, node.cpu_architecture_level, gpu.*
+FROM (SELECT array[:site,
+    (SELECT data ->> 'atlas_site' FROM {panda}.schedconfig_json WHERE panda_queue = :queue)] AS sites) AS pilot
+LEFT JOIN LATERAL (
+    SELECT cpu_architecture, cpu_architecture_level FROM {panda}.worker_node
+    WHERE site = ANY(sites) AND host_name = :host ORDER BY last_seen DESC NULLS LAST LIMIT 1) AS node ON true
+LEFT JOIN LATERAL (
+    SELECT sum(count)::bigint AS gpus, count(*) = 1 AS alike, min(vendor) AS vendor, min(model) AS model,
+        min(vram)::bigint AS vram, min(architecture) AS generation, min(framework_version) AS runtime,
+        min(driver_version) AS driver
+    FROM {panda}.worker_node_gpus WHERE site = ANY(sites) AND host_name = :host) AS gpu ON true"""
 _READ_PLATFORMS = "SELECT data FROM {panda}.sw_tags WHERE panda_queue = :queue LIMIT 1"
 _NOTE_GIVEN = """
 UPDATE {panda}.jobsactive4
@@ -111,6 +125,25 @@ class GivenJob:
     parameters: str
 
 
+def read_node(connection: sa.Connection, names: Names, site: str, request: JobRequest) -> dict[str, Any]:
+    """What is on record of the hardware of a pilot's host, as fields of a node; what is not known is left out.
+
+    GPUs of several models are counted, and what they are is not known.
+    """
+    if not request.node:
+        return {}
+    values = {"site": site, "queue": request.queue, "host": request.node.rpartition("@")[2]}
+    row = connection.execute(sa.text(names.sql(_READ_NODE)), values).one()
+    level = level_of_name((row.cpu_architecture_level or "").replace("_", "-", 1))
+    found = {"architecture": same_architecture(row.cpu_architecture), "level": level, "gpus": row.gpus}
+    if row.alike:
+        found |= {
+            "gpu_vendor": row.vendor, "gpu_model": row.model, "gpu_ram_mb": row.vram,
+            "gpu_generation": row.generation, "runtime": row.runtime, "driver": row.driver,
+        }  # fmt: skip
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> PilotQueue:
     """The queue of a pilot."""
     row = connection.execute(sa.text(names.sql(_READ_QUEUE)), {"queue": request.queue}).mappings().first()
@@ -134,8 +167,11 @@ def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> 
     )
 
 
-def presented(request: JobRequest, queue: PilotQueue) -> Pilot:
-    """What a pilot presents to the matcher. A queue that is at several places brings the pools of none of them."""
+def presented(request: JobRequest, queue: PilotQueue, hardware: Mapping[str, Any] | None = None) -> Pilot:
+    """What a pilot presents to the matcher. A queue that is at several places brings the pools of none of them.
+
+    ``hardware``: of its host, see :func:`read_node`.
+    """
     left_s = cpu_time_left_s(request, queue.maxtime_s, queue.corepower, queue.cores)
     site, ce, name = queue.place or (queue.site, "", request.queue)
     return Pilot(
@@ -145,18 +181,22 @@ def presented(request: JobRequest, queue: PilotQueue) -> Pilot:
         platforms=queue.platforms,
         cputime_s=_UNLIMITED_S if left_s is None else left_s,
         resource_type=request.resource_type,
-        node=_node(request, queue, site),
+        node=_node(request, queue, site, hardware or {}),
     )
 
 
-def _node(request: JobRequest, queue: PilotQueue, site: str) -> Node:
-    """What a pilot of PanDA tells of its node; the rest is not known, and satisfies nothing that a job asks for."""
+def _node(request: JobRequest, queue: PilotQueue, site: str, hardware: Mapping[str, Any]) -> Node:
+    """What a pilot of PanDA tells of its slot, and what is on record of its host; the rest is not known.
+
+    What is not known satisfies nothing that a job asks for.
+    """
     return Node(
         site,
         wall_time_s=request.remaining_s or None,
         cores=queue.cores or None,
         ram_mb=request.memory_mb or None,
         scratch_mb=request.disk_mb or None,
+        **hardware,
     )
 
 

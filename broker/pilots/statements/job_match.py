@@ -18,7 +18,6 @@ from broker.pilots.model.matcher import (
     MATCHES,
     TAKEN_BY_OTHERS,
     Pilot,
-    match_task_queues,
     no_match,
 )
 from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take, generator_of
@@ -258,7 +257,7 @@ class Matcher:
 
     def _why_nothing(self, view: View, pilot: Pilot, now: datetime) -> NoMatch:
         """The reasons of the task queues, which held jobs when the view was read."""
-        reasons = match_task_queues(view.queues, pilot, view.panda_queue, view.pools)
+        reasons = view.reasons(pilot)
         # the pilot has enough for some jobs of the class, but those that are left need more; the last has no upper end
         classes_s = view.queues.cputime_class_s
         open_ended = classes_s == CPUTIME_CLASSES_S[-1]
@@ -313,7 +312,7 @@ class Matcher:
                 levels[priority] = first
             if is_sent:
                 specs = view.queues.specs[queue]
-                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, values["pool"], specs)
+                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, values["pool"], specs, view.tags)
 
     def _values(self, view: View, queue: int, pilot: Pilot, now: datetime) -> dict[str, Any]:
         values = {

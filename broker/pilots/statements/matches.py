@@ -23,6 +23,7 @@ class Match:
         panda_queue: of the pilot.
         pool: SubmitPool of the job; None without.
         specs: canonical text of what the job asks of a node; None: nothing, or its task queue is gone.
+        place_tags: that are declared for the place of the pilot.
     """
 
     pandaid: int
@@ -31,6 +32,7 @@ class Match:
     panda_queue: str
     pool: str | None
     specs: str | None = None
+    place_tags: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from broker.classes.share_preference import ShareNode, leaves_below_target, shar
 from broker.domain.classification import QueueAbout
 from broker.domain.work import DroppedRow
 from broker.pilots.model.job_request import JobConditions, JobRequest, conditions_of
-from broker.pilots.model.matcher import FIELDS, MATCHES, Pilot, match_task_queues
+from broker.pilots.model.matcher import FIELDS, MATCHES, Pilot
 from broker.pilots.model.pilot_demand import Demand, Slot, Starts, WaitingJobs
 from broker.pilots.model.worker_distribution import SlotType, Workers
 from broker.pilots.statements.job_giving import presented, read_queue
@@ -320,7 +320,7 @@ def _workers(instances: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[s
 
 def _lacking(view: View, pilot: Pilot) -> dict[int, str]:
     """What the pilot lacks for the jobs of each task queue at its place; those that it matches are there, empty."""
-    reasons = match_task_queues(view.queues, pilot, view.panda_queue, view.pools)
+    reasons = view.reasons(pilot)
     return {
         int(number): "" if reason == MATCHES else FIELDS[reason]
         for number, reason in zip(view.queues.id.tolist(), reasons.tolist(), strict=True)

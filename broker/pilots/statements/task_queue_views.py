@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from broker.pilots.statements.limit_tokens import LimitTokens, Pair
 VIEW_LASTS = timedelta(seconds=20)
 
 _READ_PLACE = """
-SELECT number, coalesce(panda_queue, queue) FROM broker.resource_queues
+SELECT number, coalesce(panda_queue, queue), tags FROM broker.resource_queues
 WHERE site = %(site)s AND ce = %(ce)s AND queue = %(queue)s"""
 _READ_POOLS_OF_PLACE = """
 SELECT pool.pool_id FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS pool ON pool.number = link.pool
@@ -60,6 +60,7 @@ class View:
     levels: list[dict[int, int]]
     site: str = ""
     limited: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
     kinds: Ints = field(init=False)
     _fitting: dict[Pilot, tuple[Ints, Floats, tuple[Pair, ...]]] = field(default_factory=dict)
     _drawn: dict[int, tuple[list[int], Floats]] = field(default_factory=dict)
@@ -75,11 +76,18 @@ class View:
         """The task queues that a pilot may take from, their weights, and the limits that there are for any of them."""
         found = self._fitting.get(pilot)
         if found is None:
-            positions = np.flatnonzero(match_task_queues(self.queues, pilot, self.panda_queue, self.pools) == MATCHES)
+            positions = np.flatnonzero(self.reasons(pilot) == MATCHES)
             pairs = dict.fromkeys(map(self.pair_of, positions.tolist())) if self.limited else {}
             limits = tuple(pair for pair in pairs if pair is not None)
             found = self._fitting[pilot] = (positions, self.queues.weight[positions], limits)
         return found
+
+    def reasons(self, pilot: Pilot) -> Ints:
+        """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
+        node = pilot.node
+        if node is not None and not self.tags <= node.tags:
+            pilot = replace(pilot, node=replace(node, tags=node.tags | self.tags))
+        return match_task_queues(self.queues, pilot, self.panda_queue, self.pools)
 
     def pair_of(self, queue: int) -> Pair | None:
         """The limit for the jobs of a task queue; None: there is none. Jobs of no PanDA queue run at no site."""
@@ -153,7 +161,7 @@ def read_view(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, *, every
     """
     place = {"site": pilot.site, "ce": pilot.ce, "queue": pilot.queue}
     found = cursor.execute(_READ_PLACE, place, prepare=True).fetchone()
-    number, panda_queue = found if found is not None else (None, pilot.queue)
+    number, panda_queue, tags = found if found is not None else (None, pilot.queue, ())
     pools = cursor.execute(_READ_POOLS_OF_PLACE, {"place": number, "vo": pilot.vo}, prepare=True).fetchall()
     statement = _EVERYWHERE if everywhere else _HERE
     rows = cursor.execute(statement, {"panda_queue": panda_queue}, prepare=True).fetchall()
@@ -161,7 +169,7 @@ def read_view(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, *, every
     limits = cursor.execute(_READ_LIMITS, {"panda_queue": panda_queue}, prepare=True).fetchall()
     limited = frozenset(kind for _, kind in limits if kind is not None)
     names = frozenset(row[0] for row in pools)
-    return View(now, number, panda_queue, names, _table(rows), levels, limits[0][0], limited)
+    return View(now, number, panda_queue, names, _table(rows), levels, limits[0][0], limited, frozenset(tags))
 
 
 def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:

@@ -90,7 +90,7 @@ def check(
     else:
         _show(pool, answer)
         if specs is not None:
-            print(f"of a node it asks {specs.spec_id}: {specs.canonical}")
+            print(specs.words)
 
 
 def _published(context: typer.Context) -> ReadResources:

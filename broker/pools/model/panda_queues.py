@@ -14,6 +14,7 @@ from typing import Any
 from broker.pools.model.resources import QueueName, Resources
 
 PARAMETER = "PandaQueue"
+TAG = "Tag"
 
 #: Parameters of a queue of PanDA, by the key of its configuration that they are read from.
 FIGURES = {
@@ -35,6 +36,15 @@ def panda_queues(resources: Resources) -> dict[QueueName, str | None]:
         value = queue.parameters.get(PARAMETER)
         named[queue.name] = value if isinstance(value, str) else None
     return named
+
+
+def tags_of_places(resources: Resources) -> dict[QueueName, tuple[str, ...]]:
+    """For each queue the tags that are declared for it for every VO, sorted."""
+    found: dict[QueueName, tuple[str, ...]] = {}
+    for queue in resources.effective(""):
+        value = queue.parameters.get(TAG, ())
+        found[queue.name] = tuple(sorted({value} if isinstance(value, str) else {str(one) for one in value}))
+    return found
 
 
 def document_of(queues: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> str:

@@ -5,6 +5,7 @@ What is written are the differences: pairs that are new or gone, and for each po
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,7 @@ from psycopg import sql
 
 from broker.domain.arrays import Bools, Ints
 from broker.pools.model.eligibility import evaluate
-from broker.pools.model.panda_queues import panda_queues
+from broker.pools.model.panda_queues import panda_queues, tags_of_places
 from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resources import QueueName, Resources
@@ -38,21 +39,21 @@ _LOCK_POOLS = sa.text("""
     SELECT number FROM broker.submit_pools WHERE number = ANY(:pools) ORDER BY number FOR NO KEY UPDATE""")
 _STAGE = sa.text("""
     CREATE TEMPORARY TABLE staged_links (queue bigint, pool bigint) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE staged_queues (site text, ce text, queue text, panda_queue text) ON COMMIT DROP;
+    CREATE TEMPORARY TABLE staged_queues (site text, ce text, queue text, panda_queue text, tags jsonb) ON COMMIT DROP;
     SET LOCAL work_mem = '64MB'""")
 _STAGE_QUEUES = sa.text("""
     INSERT INTO staged_queues
     SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:ces AS text[]), CAST(:queues AS text[]),
-                         CAST(:panda AS text[]))""")
+                         CAST(:panda AS text[]), CAST(:tags AS jsonb[]))""")
 _GONE_QUEUES = sa.text("""
     DELETE FROM broker.resource_queues AS known
     WHERE NOT EXISTS (SELECT FROM staged_queues AS found WHERE (found.site, found.ce, found.queue)
         = (known.site, known.ce, known.queue))""")
 _WRITE_QUEUES = sa.text("""
-    INSERT INTO broker.resource_queues AS known (site, ce, queue, panda_queue)
-    SELECT site, ce, queue, panda_queue FROM staged_queues
-    ON CONFLICT (site, ce, queue) DO UPDATE SET panda_queue = excluded.panda_queue
-    WHERE known.panda_queue IS DISTINCT FROM excluded.panda_queue""")
+    INSERT INTO broker.resource_queues AS known (site, ce, queue, panda_queue, tags)
+    SELECT site, ce, queue, panda_queue, tags FROM staged_queues
+    ON CONFLICT (site, ce, queue) DO UPDATE SET panda_queue = excluded.panda_queue, tags = excluded.tags
+    WHERE (known.panda_queue, known.tags) IS DISTINCT FROM (excluded.panda_queue, excluded.tags)""")
 _READ_NUMBERS_OF_QUEUES = sa.text("SELECT site, ce, queue, number FROM broker.resource_queues")
 # A pair as one number, so that a million of them are compared as one array.
 _READ_LINKS = sa.text(f"""
@@ -196,8 +197,9 @@ def _apply(connection: sa.Connection, statement: sa.TextClause, pairs: Ints, **v
 def _write_queues(connection: sa.Connection, resources: Resources) -> Ints:
     """Bring the queues on record up to date; the number of each, in the order of the resources."""
     names: Sequence[QueueName] = resources.queues
-    panda = panda_queues(resources)
-    columns = {"sites": [one.site for one in names], "ces": [one.ce for one in names]}
+    panda, tags = panda_queues(resources), tags_of_places(resources)
+    columns: dict[str, list[Any]] = {"tags": [json.dumps(tags[one]) for one in names]}
+    columns |= {"sites": [one.site for one in names], "ces": [one.ce for one in names]}
     values = columns | {"queues": [one.queue for one in names], "panda": [panda[one] for one in names]}
     connection.execute(_STAGE_QUEUES, values)
     connection.execute(_WRITE_QUEUES)

@@ -9,7 +9,6 @@ from typing import Any
 
 from broker.errors import Refused
 from broker.formats.model.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
-from broker.matching.specs.spec import JobSpecs
 from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in, specs_in
 from broker.pools.model.declarations import Declarations
 from broker.pools.model.eligibility import match_pools
@@ -81,22 +80,15 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
     written = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
     asked = Asked(
         written if job.requirements else None,
-        request.sites or _sites_of(specs),
+        request.sites or (() if specs is None else specs.sites),
         request.banned_sites,
         request.platforms,
         request.cpu_time_s,
         None if specs is None else specs.canonical,
     )
-    of_node = () if specs is None else (f"of a node it asks {specs.spec_id}: {specs.canonical}",)
+    of_node = () if specs is None else (specs.words,)
     notes = (*of_node, *_places(request, pool, grid), *(f"{name} is kept and decides nothing" for name in request.kept))
     return (Submission(_plan(request, options, notes), pool, asked),)
-
-
-def _sites_of(specs: JobSpecs | None) -> tuple[str, ...]:
-    """The sites of which every spec wants one; none where a spec takes any."""
-    if specs is None or not all(spec.sites for spec in specs.specs):
-        return ()
-    return tuple(sorted({site for spec in specs.specs for site in spec.sites}))
 
 
 def _check_options(file: Path, request: JobRequest, options: SubmitOptions) -> None:

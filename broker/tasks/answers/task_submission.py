@@ -15,6 +15,8 @@ from agents.tasks.input_feeding import feed_tasks
 from agents.tasks.input_sources import Found, InputSources
 from broker.formats.statements.sss_exchange import check_standalone
 from broker.formats.statements.task_numbers import next_task_id
+from broker.pools.statements import pool_registration
+from broker.pools.statements.pool_registration import Asked
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 from broker.tasks.model.client_parameters import check_same_name
@@ -108,12 +110,12 @@ class _Maker:
         self._jobs = self._master_files = 0
 
     def make(self) -> Submitted:
-        asked, task = self._said.request, self._task
-        earlier = None if asked is None else client_requests.find_task(self._connection, asked)
+        request, task = self._said.request, self._task
+        earlier = None if request is None else client_requests.find_task(self._connection, request)
         if earlier is None:
             task_id = next_task_id(self._connection, self._names)
-            if asked is not None and not client_requests.claim(self._connection, asked, task_id, self._aware):
-                earlier = client_requests.find_task(self._connection, asked)
+            if request is not None and not client_requests.claim(self._connection, request, task_id, self._aware):
+                earlier = client_requests.find_task(self._connection, request)
         if earlier is not None:
             return self._again(earlier)
         if self._said.one_of_its_name:
@@ -131,6 +133,9 @@ class _Maker:
             self._connection, self._names, task_id, vo, [(plan, box) for plan, box, _ in planned], self._now
         )
         insert_outputs(self._connection, self._names, task_id, task, self._now)
+        if task.specs is not None:
+            asked = Asked(sites=task.specs.sites, specs=task.specs.canonical)
+            pool_registration.attach(self._connection, task_id, None, asked)
         for row, (_, _, found) in zip(rows, planned, strict=True):
             self._fill(task_id, row, found, waits=parent is not None and not task.starts_with_parent)
         feed_tasks(self._connection, self._names, self._said.sources, self._aware, [task_id])

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from broker.tasks.model.values import Reader, anything, choice, flag, names, text, whole
+from broker.tasks.model.values import Reader, anything, choice, flag, names, node_specs, text, whole
 
 Kind = Literal["column", "token", "task"]
 """A column of ``jedi_tasks``, a token of its split rule, or what is read as a whole by the refiner."""
@@ -135,6 +135,7 @@ _HONOURED = (
     _task("parentTaskName", "parent_tid", text(256), "The same by name: the newest such task of the user."),
     _task("ipConnectivity", "IP, IK", choice(*_NETWORKS), "Network of worker nodes."),
     _task("cloud", "cloud", choice("WORLD", hint="leave it out: tasks are brokered for the whole grid"), "`WORLD`."),
+    _task("matchingSpecs", "specs", node_specs, "What a job asks of its node: a spec of matchspec/1, or several."),
     _task("jobParameters", "template, datasets", anything, "What each job is called with, and its datasets."),
     _task("log", "dataset", anything, "The log dataset, like an item of jobParameters."),
 )  # fmt: skip

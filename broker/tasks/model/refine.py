@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from broker.errors import did_you_mean
+from broker.matching.specs.spec import JobSpecs
 from broker.tasks.model.catalogue import DATASETS_FOR_STREAM, HONOURED, REFUSED, WITHOUT_EFFECT
 from broker.tasks.model.datasets import Items, read_items
 from broker.tasks.model.placeholders import NUMBERS, Placeholder, Template, parse_template
@@ -58,6 +59,7 @@ def refine(given: Mapping[str, Any], submitter: Submitter) -> RefinedTask:
     parsed = parse_template("jobParameters", items.template)
     _check_placeholders(parsed, inputs, items, read)
     columns["splitrule"] = _split_rule(read, inputs, columns["prodsourcelabel"] in ANALYSIS_LABELS)
+    specs = JobSpecs(read["matchingSpecs"], str(columns["vo"]).lower()) if "matchingSpecs" in read else None
     attempts = 1 if read.get("disableAutoRetry") else read.get("maxAttempt", DEFAULT_ATTEMPTS)
     return RefinedTask(
         columns,
@@ -77,7 +79,8 @@ def refine(given: Mapping[str, Any], submitter: Submitter) -> RefinedTask:
         bool(read.get("waitInput")),
         bool(read.get("noWaitParent")),
         bool(read.get("runUntilClosed")),
-        (*notes, *_output_notes(items)),
+        (*notes, *_output_notes(items), *(() if specs is None else (specs.words,))),
+        specs,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from broker.matching.patterns import SafePattern
+from broker.matching.specs.spec import JobSpecs
 from broker.tasks.model.placeholders import Template
 
 PSEUDO_MASTER, SEQUENCE = "pseudo_dataset", "seq_number"
@@ -126,6 +127,7 @@ class RefinedTask:
         starts_with_parent: it does not wait until its parent has ended.
         until_closed: files are added until the input is closed.
         notes: what the submitter should know.
+        specs: what a job asks of the node of its pilot; None: nothing.
     """
 
     columns: Mapping[str, Any]
@@ -146,3 +148,4 @@ class RefinedTask:
     starts_with_parent: bool = False
     until_closed: bool = False
     notes: tuple[str, ...] = ()
+    specs: JobSpecs | None = None

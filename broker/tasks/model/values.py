@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from broker.matching.specs.job_reading import SPECS, read_job
+from broker.matching.specs.problems import SpecRefused
+from broker.matching.specs.spec import Spec
 from broker.tasks.model.problems import BadParameter
 
 Reader = Callable[[str, Any], Any]
@@ -75,6 +78,16 @@ def names(width: int) -> Reader:
         return tuple(one(field, name.strip() if isinstance(name, str) else name) for name in listed)
 
     return read
+
+
+def node_specs(field: str, value: Any) -> tuple[Spec, ...]:
+    """What a job asks of a node: a spec of ``matchspec/1``, or a list of which one is enough."""
+    try:
+        return read_job({SPECS: value if isinstance(value, list) else [value]}).specs
+    except SpecRefused as refused:
+        where = refused.field.removeprefix(SPECS)
+        remedy = "docs/explanation/matching-specs.md lists the fields"
+        raise BadParameter(f"{field}{where}", refused.value, refused.detail, remedy) from refused
 
 
 def anything(field: str, value: Any) -> Any:

@@ -5,10 +5,14 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+import sqlalchemy as sa
 
+from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
+from broker.pools.statements.pool_registration import Asked, attach
 from broker.store.connection.database import Database
 from tests.pilots.panda.client import Client
 from tests.pilots.panda.pilot_grid import (
+    NOW,
     QUEUES,
     call,
     content,
@@ -192,3 +196,37 @@ def test_a_request_without_a_queue_is_invalid(client: Client, fields: dict[str, 
 
 def test_queues_of_the_grid_are_there() -> None:
     assert [one["panda_queue"] for one in QUEUES] == ["Q", "R", "TEST"]
+
+
+def test_what_is_on_record_of_a_host_decides_with_what_its_pilot_tells(shared: Database, client: Client) -> None:
+    def asking(**spec: Any) -> str:
+        return JobSpecs((Spec(**spec),), "atlas").canonical
+
+    def ask(specs: str) -> int | None:
+        fill(shared, [job(5)], worker_node=nodes, worker_node_gpus=gpus)
+        with shared.begin() as connection:
+            connection.execute(sa.text("TRUNCATE broker.waiting_jobs, broker.task_queues, broker.task_requirements"))
+            attach(connection, 1, None, Asked(specs=specs))
+        follow(shared)
+        found: int | None = post(client, "getJob", **PILOT | {"node": "slot1@n1"}).get("PandaID")
+        return found
+
+    nodes: list[dict[str, Any]] = [
+        {"site": "SITE", "host_name": "n1", "cpu_model": "a", "cpu_architecture": "x86_64",
+         "cpu_architecture_level": "x86_64-v3", "last_seen": NOW.isoformat()},
+        {"site": "SITE", "host_name": "n2", "cpu_model": "a", "cpu_architecture": "aarch64", "last_seen": NOW.isoformat()},
+    ]  # fmt: skip
+    gpus: list[dict[str, Any]] = []
+    assert ask(asking(architecture="x86_64", level_least=3, ram_request=Memory(4000))) == 5
+    assert ask(asking(level_least=4)) is None and ask(asking(architecture="aarch64")) is None
+    assert ask(asking(ram_request=Memory(4001))) is None
+    one_gpu = GpuNeed(Bounds(1), ram_mb=5000, vendor="NVIDIA")
+    assert ask(asking(gpu=one_gpu)) is None
+    gpus.append({"site": "SITE", "host_name": "n1", "vendor": "NVIDIA", "model": "T4", "count": 2, "vram": 5000})
+    assert ask(asking(gpu=one_gpu)) == 5 and ask(asking(gpu=GpuNeed(Bounds(3)))) is None
+    # who asks for no GPU leaves a node that has some to others
+    assert ask(asking()) is None
+    gpus.append({"site": "SITE", "host_name": "n1", "vendor": "AMD", "model": "MI", "count": 1, "vram": 9000})
+    assert ask(asking(gpu=GpuNeed(Bounds(3)))) == 5 and ask(asking(gpu=one_gpu)) is None
+    nodes.clear()
+    assert ask(asking(architecture="x86_64", gpu=GpuNeed(Bounds(1)))) is None

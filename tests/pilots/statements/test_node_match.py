@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from broker.matching.specs.node import Node
 from broker.matching.specs.spec import JobSpecs, Spec
+from broker.matching.specs.tags import parse_tags
+from broker.pilots.answers.matched_job import matched_job
 from broker.pilots.statements.matches import Match, NoMatch
 from broker.pools.statements.pool_registration import Asked, attach
 from broker.store.connection.database import Database
-from tests.pilots.statements.test_job_match import LONG, add_jobs, follow, given, matcher
-from tests.store.pool_grid import at, emptied, execute, publish_places, refresh, rows
+from tests.pilots.statements.test_job_match import LONG, SHORT, add_jobs, follow, given, matcher
+from tests.store.pool_grid import PLACES, at, emptied, execute, publish_places, refresh, rows
 
 HOUR = JobSpecs((Spec(wall_time_s=3600),), "lhcb").canonical
 AT_NODE = replace(LONG, node=Node("SITE_A", wall_time_s=3600))
@@ -77,3 +81,23 @@ def test_jobs_of_a_task_queue_of_an_earlier_release_are_divided_and_go_on_waitin
     with matcher(database) as one:
         jobs = [found.pandaid for found in (one.match(LONG, at(3)) for _ in range(7)) if isinstance(found, Match)]
     assert len(set(jobs)) == 7 and rows(database, "SELECT count(*) FROM broker.waiting_jobs") == [(0,)]
+
+
+def test_the_tags_of_a_place_are_those_of_its_nodes_too(database: Database) -> None:
+    places: dict[str, Any] = copy.deepcopy(PLACES)
+    places["SITE_A"]["params"]["Tag"] = "cvmfs:lhcb"
+    places["SITE_A"]["ces"]["ce1"]["queues"]["long"]["params"]["Tag"] = ["cvmfs:lhcb", "os:el9"]
+    publish_places(database, places, 1)
+    refresh(database, 1)
+    both = parse_tags("cvmfs:lhcb & os:el9 & vo:own")
+    ask(database, 1, JobSpecs((Spec(tags=both),), "lhcb").canonical)
+    add_jobs(database, 10)
+    follow(database)
+    tagged = Node("SITE_A", tags=frozenset(("vo:own",)))
+    assert given(database, replace(SHORT, node=tagged)) == NoMatch("QUEUE_A", "node", {"node": 1})
+    assert given(database, replace(LONG, node=replace(tagged, tags=frozenset()))) == NoMatch(
+        "QUEUE_A", "node", {"node": 1}
+    )
+    found = given(database, replace(LONG, node=tagged))
+    assert isinstance(found, Match) and found.place_tags == {"cvmfs:lhcb", "os:el9"}
+    assert matched_job(found, node=tagged).spec == 0
