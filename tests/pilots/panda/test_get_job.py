@@ -214,7 +214,8 @@ def test_what_is_on_record_of_a_host_decides_with_what_its_pilot_tells(shared: D
     nodes: list[dict[str, Any]] = [
         {"site": "SITE", "host_name": "n1", "cpu_model": "a", "cpu_architecture": "x86_64",
          "cpu_architecture_level": "x86_64-v3", "last_seen": NOW.isoformat()},
-        {"site": "SITE", "host_name": "n2", "cpu_model": "a", "cpu_architecture": "aarch64", "last_seen": NOW.isoformat()},
+        {"site": "SITE", "host_name": "n2", "cpu_model": "a", "cpu_architecture": "aarch64",
+         "last_seen": NOW.isoformat()},
     ]  # fmt: skip
     gpus: list[dict[str, Any]] = []
     assert ask(asking(architecture="x86_64", level_least=3, ram_request=Memory(4000))) == 5
