@@ -42,7 +42,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: apxs jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda panda-drift \
+.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -65,6 +65,7 @@ help:
 	@echo "make bench       run the benchmarks"
 	@echo "make bench-panda measure PanDA's own brokers beside ours on one grid: GRID=scenario.json.gz"
 	@echo "make panda-drift  compare another panda-server with the one of the profiles: PANDA_SERVER=1.0.4 or a checkout"
+	@echo "make evidence    compare the policies and write the tables of docs/explanation/policies.md anew; stopped, it goes on"
 	@echo "make soak        run the long tests"
 	@echo "make audit       ask for known vulnerabilities of what constraints.txt pins"
 	@echo "make wheel-test  build the wheel and run the demo from it in an empty directory"
@@ -149,6 +150,11 @@ apxs:
 	else \
 		echo "error: mod-wsgi needs the headers of Apache (Debian: apache2-dev)" >&2; exit 1; \
 	fi
+
+# EVIDENCE="--reduced" takes a few minutes, EVIDENCE="--write --only calm" one table.
+EVIDENCE ?= --write
+evidence: $(VENV)/.installed-embedded
+	$(BIN)/python -m benchmarks.evidence $(EVIDENCE)
 
 soak: $(VENV)/.installed-test faketime
 	$(PYTEST) -m soak

@@ -1,10 +1,11 @@
-"""The grids on which policies are compared: two by year, and calm, full, an outage, a black hole, wrong core powers."""
+"""The grids on which policies are compared, by name: two by year, and those on which one thing is wrong."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 
+from broker.simulation.model import stresses
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters, generate
 from broker.simulation.model.grid_2026 import generate_2026
@@ -17,10 +18,6 @@ def _quiet(parameters: GridParameters, usual_load: float) -> GridParameters:
     """Without random outages, and with the load of the grid where none is given."""
     load = usual_load if parameters.load is None else parameters.load
     return dataclasses.replace(parameters, load=load, outage_mean_days=0.0)
-
-
-def _calm(parameters: GridParameters, seed: int) -> Scenario:
-    return generate(_quiet(parameters, 0.6), seed)
 
 
 def _full(parameters: GridParameters, seed: int) -> Scenario:
@@ -53,11 +50,16 @@ def _wrong_corepower(parameters: GridParameters, seed: int) -> Scenario:
 
 
 GRIDS: dict[str, Callable[[GridParameters, int], Scenario]] = {
-    "calm": _calm,
+    "calm": stresses.calm,
     "full": _full,
     "outage": _outage,
     "black_hole": _black_hole,
     "wrong_corepower": _wrong_corepower,
+    "flood": stresses.flood,
+    "burst": stresses.burst,
+    "old_statistics": stresses.old_statistics,
+    "wrong_walltimes": stresses.wrong_walltimes,
+    "recovery": stresses.recovery,
     "2018": generate,
     "generated": generate,
     "2026": generate_2026,

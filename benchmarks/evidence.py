@@ -1,0 +1,121 @@
+"""The tables of docs/explanation/policies.md from shipped profiles: ``make evidence``.
+
+Each finished simulation is kept in ``build/evidence``, so that a stopped run goes on. With ``--write`` the tables are
+written anew between the marks of the page; without it they are printed. ``--reduced`` takes a few minutes.
+
+Run: python -m benchmarks.evidence [--reduced] [--write] [--only CELL] [--seeds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from broker.simulation.answers.figures_of_merit import FIGURES, cell, verdict
+from broker.simulation.commands.kept_cases import KeptCases
+from broker.simulation.commands.running import run_cases
+from broker.simulation.commands.simulate import grid_of, size_of
+from broker.simulation.model.comparing import PRIMARY, SMALLEST_EFFECT, Case, Comparison, compare
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, BEGIN, END = ROOT / "docs/explanation/policies.md", "<!-- evidence -->\n", "<!-- end of evidence -->\n"
+SECONDARY = ("wait_mean_s", "wait_95_s", "use", "wan_bytes_job", "failed", "rebrokered", "share_deviation")
+REFERENCE = "clairvoyant"
+
+
+def cases_of(asked: Mapping[str, Any], one: Mapping[str, Any]) -> list[Case]:
+    """The simulations of one cell."""
+    size = {**asked["size"], **one.get("size", {})}
+    sized = size_of(size["days"], size["queues"], size["cores"], one.get("load"), size["warm_up"])
+    made = grid_of(None, str(one["grid"]), sized)
+    seeds = range(asked["first_seed"], asked["first_seed"] + asked["seeds"])
+    return [Case(policy, policy, seed, made) for seed in seeds for policy in asked["policies"]]
+
+
+def table(name: str, comparisons: Sequence[Comparison]) -> str:
+    """The rows of one cell: figures with intervals, and of those that decide what the difference says."""
+    first = comparisons[0]
+    heads = ["policy", *(FIGURES[figure].title for figure in PRIMARY), f"against {first.label}", "of what can be done"]
+    heads += [FIGURES[figure].title for figure in SECONDARY]
+    lines = [f"### {name}", "", f"{len(first.seeds)} seeds.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    best = next((one for one in comparisons if one.label == REFERENCE), None)
+    for one in comparisons:
+        shown = [_interval(one, figure) for figure in PRIMARY]
+        row = [one.label, *shown, _verdicts(one, first), _part(one, best)]
+        row += [_interval(one, figure) + ("\\*" if figure in one.told else "") for figure in SECONDARY]
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _interval(one: Comparison, figure: str) -> str:
+    return cell(figure, one.means[figure].mean, one.means[figure].half_width).replace("+-", "±")
+
+
+def _verdicts(one: Comparison, first: Comparison) -> str:
+    """For each figure that decides: better, worse, no difference of 2 %, or not told and with how many seeds it is."""
+    if one is first:
+        return "-"
+    said = []
+    for figure in PRIMARY:
+        found, least = one.differences[figure], SMALLEST_EFFECT * abs(first.means[figure].mean)
+        text = cell(figure, found.mean, found.half_width).replace("+-", "±")
+        word = verdict(figure, found.mean, found.half_width).replace("_", " ")
+        if word == "no difference" and found.half_width > least:
+            word = f"not told, {one.seeds_needed.get(figure, 0)} seeds would"
+        said.append(f"{text}: {word}")
+    return "; ".join(said)
+
+
+def _part(one: Comparison, best: Comparison | None) -> str:
+    """Delivered work as a part of that of the clairvoyant schedule."""
+    whole = None if best is None else best.means["delivered"].mean
+    return f"{100 * one.means['delivered'].mean / whole:.0f} %" if whole else "not run"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the tables, and print or write them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reduced", action="store_true", help="few seeds on a small grid: some five minutes")
+    parser.add_argument("--write", action="store_true", help="write the tables into the page")
+    parser.add_argument("--only", action="append", help="a cell by its name; repeat")
+    parser.add_argument("--seeds", type=int, help="in place of those of evidence.yaml")
+    parser.add_argument("--processes", type=int, default=1, help="at once")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/evidence", help="where finished simulations are kept")
+    given = parser.parse_args(arguments)
+    asked = yaml.safe_load((ROOT / "benchmarks/evidence.yaml").read_text(encoding="utf-8"))
+    cells = [one for one in asked["cells"] if not given.only or one["name"] in given.only]
+    if not cells:
+        parser.error(f"no such cell; there are: {', '.join(one['name'] for one in asked['cells'])}")
+    if given.reduced:
+        asked |= asked["reduced"]
+        cells = [{key: value for key, value in one.items() if key != "size"} for one in cells]
+    if given.seeds:
+        asked["seeds"] = given.seeds
+    tables = []
+    for one in cells:
+        print(f"{one['name']}:", file=sys.stderr, flush=True)
+        kept = KeptCases(given.out / str(one["name"]).replace(" ", "-").replace(",", ""))
+        tables.append(table(one["name"], compare(run_cases(cases_of(asked, one), given.processes, None, kept))))
+        print(tables[-1], flush=True)
+    if given.write:
+        names = [str(one["name"]) for one in asked["cells"]]
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables, names), encoding="utf-8")
+
+
+def written(page: str, tables: Sequence[str], names: Sequence[str]) -> str:
+    """The page with these tables in place of the ones of their names; other cells keep theirs, unknown ones go."""
+    before, rest = page.split(BEGIN)
+    inside, after = rest.split(END)
+    there = {part.split("\n", 1)[0]: f"### {part.rstrip()}\n" for part in inside.split("### ")[1:]}
+    there |= {one.split("\n", 1)[0].removeprefix("### "): one for one in tables}
+    kept = [there[name] for name in names if name in there]
+    return before + BEGIN + "\n" + "\n".join(kept) + "\n" + END + after
+
+
+if __name__ == "__main__":
+    main()
