@@ -89,12 +89,11 @@ def test_a_cell_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
 
 def test_one_user_floods_twice_the_grid() -> None:
     made, calm = stresses.flood(SIZE, 1), stresses.calm(SIZE, 1)
-    more = made.tasks[len(calm.tasks) :] if made.tasks[: len(calm.tasks)] == calm.tasks else [
-        one for one in made.tasks if one.number > max(task.number for task in calm.tasks)
-    ]  # fmt: skip
+    last = max(task.number for task in calm.tasks)
+    more = [one for one in made.tasks if one.number > last]
     cores = sum(queue.cores for queue in made.queues)
     assert sum(one.jobs for one in more) == pytest.approx(2 * cores, abs=10) and {one.user for one in more} == {0}
-    assert {one.arrival_s // 600 for one in more} == {0.2 * DAY_S // 600} and all(len(one.sources) <= 2 for one in more)
+    assert all(0.0 <= one.arrival_s - 0.2 * DAY_S < 300.0 and len(one.sources) <= 2 for one in more)
 
 
 def test_the_work_of_ten_hours_comes_in_one() -> None:
