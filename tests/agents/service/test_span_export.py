@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 Received = list[tuple[str, Message, bytes]]
 PROGRAM = """
-from agents.service import traces
+from agents.service import cycle as traces
 traces.note_cycle("production_job", "done", {"load_s": 1.0, "total_s": 2.0}, 10_000_000_000, 7)
 """
 
