@@ -19,6 +19,9 @@ PILOT_VENV := .venv-pilot
 PILOT := panda-pilot==3.7.0.36
 PILOT_PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3.9 python3; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo "$$p" && break; done)
+# The real panda-client, which pins nothing and wants an environment of its own.
+CLIENT_VENV := .venv-client
+PANDA_CLIENT := panda-client==2.2.0
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # For two cores: while one waits for a database or a process, the others work; the slow tests wait most of the time.
@@ -42,7 +45,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda panda-drift \
+.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-web test-jedi lint types docs reference bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -53,6 +56,7 @@ help:
 	@echo "make test-long   run the slow tests, walk the pages of the documentation, and validate the simulation"
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
+	@echo "make test-client run the real panda-client against broker serve --api and a Rucio server, in $(CLIENT_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server; PANDA_DATABASE=PATH of a checkout of"
 	@echo "                 PanDAWMS/panda-database: on PanDA's own table definitions"
@@ -80,7 +84,7 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not pilot and not slow and not walk and not validation and not web"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not pilot and not slow and not walk and not validation and not web"
 
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
@@ -98,6 +102,11 @@ test-rucio: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed
 # user; how the tests keep it from that: tests/real_pilot/launcher.py.
 test-pilot: $(VENV)/.installed-test $(PILOT_VENV)/.installed
 	BROKER_TEST_PILOT="$(abspath $(PILOT_VENV))" $(PYTEST) -m pilot tests/real_pilot
+
+# Its users' input and output are at a Rucio server of its own, as above.
+test-client: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed $(CLIENT_VENV)/.installed
+	BROKER_TEST_RUCIO_PYTHON="$(abspath $(RUCIO_VENV))/bin/python" BROKER_TEST_PANDA_CLIENT="$(abspath $(CLIENT_VENV))" \
+		$(PYTEST) -m client tests/panda_client
 
 test-web: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
 	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(PYTEST) -m web tests/browser
@@ -198,7 +207,7 @@ reference: $(VENV)/.installed-test
 	$(BIN)/python -m tests.docs.make_pages
 
 clean:
-	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) build dist .mypy_cache .ruff_cache .hypothesis
 
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
@@ -214,6 +223,11 @@ $(RUCIO_VENV)/.installed: tests/rucio/constraints.txt | $(BIN)/python
 $(WEB_VENV)/.installed: | $(BIN)/python
 	$(BIN)/python -m venv --clear $(WEB_VENV)
 	$(WEB_VENV)/bin/python -m pip install --quiet $(WEB_TOOLS)
+	@touch $@
+
+$(CLIENT_VENV)/.installed: | $(BIN)/python
+	$(BIN)/python -m venv --clear $(CLIENT_VENV)
+	$(CLIENT_VENV)/bin/python -m pip install --quiet $(PANDA_CLIENT)
 	@touch $@
 
 $(PILOT_VENV)/.installed:

@@ -171,13 +171,13 @@ class RucioOutputAgent(Agent[RucioOutputOptions]):
 
 
 def planned(dataset: NewDataset) -> PlannedDataset:
-    """What a dataset is called at Rucio: a name that ends with / is a container, in which each site has its own.
+    """What a dataset is called at Rucio: one that is its own container is one of datasets, and each site has its own.
 
-    >>> planned(NewDataset(1, 2, "user.me.t1/", "user.me.t1/", "user.me")).container
+    >>> planned(NewDataset(1, 2, "user.me.t1", "user.me.t1/", "user.me")).container
     ('user.me', 'user.me.t1')
     """
     did = _did(dataset.datasetname, dataset.scope)
-    by_site = dataset.datasetname.endswith("/")
+    by_site = dataset.datasetname.endswith("/") or dataset.containername == f"{dataset.datasetname}/"
     named = dataset.datasetname if by_site else dataset.containername
     container = _did(named, dataset.scope) if named else None
     return PlannedDataset(dataset.jeditaskid, dataset.datasetid, did, container, by_site)

@@ -27,6 +27,7 @@ class Issuer:
         fetches: how often its keys were asked for.
         down: whether it answers nothing but errors.
         keys_at: scheme and host of the address of the keys, as the issuer says.
+        token_of_device: for who logged in with a device (RFC 8628); None before that.
         codes: of people who logged in here: the challenge, where they go, and the token that the code is good for.
     """
 
@@ -38,6 +39,7 @@ class Issuer:
         self.keys = {"one": RSAKey.generate_key(2048, {"kid": "one"})}
         self.asked: list[str] = []
         self.codes: dict[str, tuple[str, str, str]] = {}
+        self.token_of_device: str | None = None
 
     def add_key(self, name: str) -> None:
         self.keys[name] = RSAKey.generate_key(2048, {"kid": name})
@@ -50,6 +52,7 @@ class Issuer:
                 "jwks_uri": f"{self.keys_at}/jwks",
                 "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
+                "device_authorization_endpoint": f"{self.url}/device",
             }
         if path == "/jwks":
             self.fetches += 1
@@ -64,6 +67,15 @@ class Issuer:
         code = f"code-{len(self.codes)}"
         self.codes[code] = (asked["code_challenge"], asked["redirect_uri"], token)
         return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+
+    def posted(self, path: str, body: str) -> dict[str, Any] | None:
+        """The answer to a form; None where there is none."""
+        if path == "/device":
+            address = f"{self.url}/login"
+            return {"device_code": "one", "verification_uri_complete": address, "interval": 1, "expires_in": 60}
+        if path == "/token" and "device_code" in body:
+            return None if self.token_of_device is None else {"id_token": self.token_of_device}
+        return self.exchange(body) if path == "/token" else None
 
     def exchange(self, body: str) -> dict[str, Any] | None:
         """The token for a code, once; None where anything is wrong."""
@@ -115,7 +127,7 @@ def issuing() -> Iterator[Issuer]:
 
         def do_POST(self) -> None:
             sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            self._answer(holder[0].exchange(sent) if self.path == "/token" else None)
+            self._answer(holder[0].posted(self.path, sent))
 
         def _answer(self, found: dict[str, Any] | None) -> None:
             body = json.dumps(found).encode()

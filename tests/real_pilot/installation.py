@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -102,10 +102,26 @@ def until(condition: Callable[[], Found | None], within_s: float, about: Callabl
 
 
 @contextlib.contextmanager
-def served(database: Database, folder: Path) -> Iterator[Installation]:
-    """An installation with its grid, while the block runs."""
+def served(
+    database: Database,
+    folder: Path,
+    agents: Mapping[str, Mapping[str, Any]] | None = None,
+    api: Mapping[str, Any] | None = None,
+) -> Iterator[Installation]:
+    """An installation with its grid, while the block runs.
+
+    Args:
+        database: of the installation.
+        folder: for its configuration.
+        agents: that run, with their options; None: those that jobs described in JDL need.
+        api: the content of ``api.yaml``, which names issuers, so that there is no token of this machine; None: none.
+    """
     load(database, grid(datetime.now(UTC)))
-    sections = {name: {"period_s": 1, "cycle_budget_s": 60, "misfire_grace_s": 60} for name in AGENTS}
+    terms = {"period_s": 1, "cycle_budget_s": 60, "misfire_grace_s": 60}
+    chosen: Mapping[str, Mapping[str, Any]] = {name: {} for name in AGENTS} if agents is None else agents
+    sections = {name: {**terms, "options": dict(options)} for name, options in chosen.items()}
+    if api is not None:
+        (folder / "api.yaml").write_text(json.dumps(api), encoding="utf-8")
     # JSON is YAML
     (folder / "agents.yaml").write_text(json.dumps({"agents": sections}), encoding="utf-8")
     command = [sys.executable, "-m", "broker.cli.entry", "serve", "--api", "0"]
@@ -120,7 +136,7 @@ def served(database: Database, folder: Path) -> Iterator[Installation]:
         )
         try:
             url = _url(process, folder)
-            token = (folder / "home" / "api-token").read_text(encoding="ascii").strip()
+            token = (folder / "home" / "api-token").read_text(encoding="ascii").strip() if api is None else ""
             yield Installation(database, url, token, folder)
         finally:
             process.terminate()

@@ -273,8 +273,10 @@ def test_a_task_that_wrote_nothing_makes_no_dataset(database: Database, feeding:
     assert rucio.told == [] and dataset(feeding) == ("empty", 0, 0, None)
 
 
-def test_each_site_has_a_dataset_in_the_container_of_a_user(database: Database, feeding: Feeding) -> None:
-    rucio = ended(database, feeding, FakeWriter(), 4, name="mc.user.out/", queues=("Q", "R"))
+@pytest.mark.parametrize("name", ["mc.user.out/", "mc.user.out"])
+def test_each_site_has_a_dataset_in_the_container_of_a_user(database: Database, feeding: Feeding, name: str) -> None:
+    about_output = {"name": name, "container": "mc.user.out/"}  # as prun writes it, and as a submission keeps it
+    rucio = ended(database, feeding, FakeWriter(), 4, **about_output, queues=("Q", "R"))
     register(feeding, rucio)
     (container,) = rucio.containers
     assert container == ("mc", "mc.user.out") and rucio.containers[container] == set(rucio.held) == rucio.closed

@@ -125,6 +125,7 @@ def reported(
     *,
     files: int | None = None,
     name: str = "mc:mc.out",
+    container: str | None = None,
     stem: str = "out",
     queues: Sequence[str] = ("Q",),
     changed: Mapping[int, Mapping[str, Any]] | None = None,
@@ -136,7 +137,7 @@ def reported(
         jedi_tasks=[task(nucleus="NUC", vo="mine", username="ada")],
         jedi_datasets=[
             dataset(nfiles=files or jobs, nfilestobeused=files or jobs, nfilesused=jobs),
-            dataset(11, "output", nfiles=jobs, datasetname=name, containername=name if name.endswith("/") else None),
+            dataset(11, "output", nfiles=jobs, datasetname=name, containername=container),
         ],
         jedi_dataset_contents=[content(number, number) for number in range(1, jobs + 1)]
         + [

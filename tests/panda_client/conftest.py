@@ -1,0 +1,106 @@
+"""The real panda-client, as ``make test-client`` has installed it, its users, and the installation they work with."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from tests.api.issuer import AUDIENCE, Issuer, issuing
+from tests.conftest import TestServer
+from tests.feeds.web_server import says, serving
+from tests.panda_client.experiment import ENDPOINTS, Experiment
+from tests.panda_client.user import User
+from tests.real_pilot.installation import served
+from tests.rucio.conftest import PLACEMENT, VARIABLE, RucioServer
+
+FOLDER = "BROKER_TEST_PANDA_CLIENT"
+ROLES = [
+    {"role": "submitter", "scopes": ["broker.submit"]},
+    {"role": "pilot", "scopes": ["broker.match"]},
+]
+WITHOUT_RUCIO = ("analysis_job", "activation", "completion", "pilot_activity")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything here belongs to the mark, and is run where the client is, or where it was asked for by its mark."""
+    folder = f"{Path(__file__).parent}{os.sep}"
+    here = [item for item in items if str(item.path).startswith(folder)]
+    for item in here:
+        item.add_marker(pytest.mark.client)
+        item.add_marker(pytest.mark.timeout(300))
+    if FOLDER not in os.environ and "client" not in config.getoption("markexpr"):
+        items[:] = [item for item in items if item not in here]
+
+
+@pytest.fixture(scope="session")
+def rucio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RucioServer]:
+    """A Rucio server with the endpoints of the grid, and the scopes of input and users."""
+    assert VARIABLE in os.environ, f"{VARIABLE} names no Python with the package rucio: run make test-client"
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    with serving(says(200, json.dumps([PLACEMENT]).encode(), Content_Type="application/json")) as placements:
+        server = RucioServer(tmp_path_factory.mktemp("rucio"), placements.address(""))
+        client = server.client()
+        for scope in ("mc", "user.ada"):
+            client.add_scope("root", scope)
+        for endpoint in ENDPOINTS:
+            server.add_endpoint(endpoint)
+            client.set_local_account_limit("root", endpoint, -1)
+        yield server
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def issuer() -> Iterator[Issuer]:
+    with issuing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def experiment(
+    test_server: TestServer, rucio: RucioServer, issuer: Issuer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Experiment]:
+    """A broker that serves two queues, with its agents, and a plain pilot."""
+    url, folder = test_server.create(), tmp_path_factory.mktemp("experiment")
+    at_rucio = {"rucio_config": str(rucio.configuration)}
+    agents = {
+        **{name: {} for name in WITHOUT_RUCIO},
+        "task_input": at_rucio,
+        "rucio_replicas": {**at_rucio, "requests_per_s": 1000},
+        "rucio_output": at_rucio,
+    }
+    login = {"issuer": issuer.url, "client_id": "panda-client", "audience": AUDIENCE}
+    api = {
+        "issuers": [{"issuer": issuer.url, "audiences": [AUDIENCE], "roles": ROLES}],
+        "panda_client": {"login": login},
+    }
+    token = issuer.sign(issuer.claims(time.time(), sub="pilot", scope="broker.match"))
+    with Database(url) as database, served(database, folder, agents, api) as broker:
+        yield Experiment(broker, rucio, token, folder / "storage")
+    test_server.drop(sa.make_url(url).database or "")
+
+
+@pytest.fixture
+def user(experiment: Experiment, issuer: Issuer, tmp_path: Path) -> Callable[[str], User]:
+    """Makes a user with a directory and a token of its own."""
+
+    def make(name: str) -> User:
+        claims = {"sub": f"sub-{name}", "preferred_username": name, "name": f"{name} lovelace"}
+        token = issuer.sign(issuer.claims(time.time(), scope="broker.submit", jti=str(uuid.uuid4()), **claims))
+        folder = tmp_path / name
+        folder.mkdir()
+        return User(Path(os.environ[FOLDER]), experiment.broker.url, token, folder)
+
+    return make
+
+
+@pytest.fixture
+def ada(user: Callable[[str], User]) -> User:
+    return user("ada")
