@@ -21,6 +21,7 @@ from broker.simulation.commands.kept_cases import KeptCases
 from broker.simulation.commands.running import run_cases
 from broker.simulation.commands.simulate import grid_of, size_of
 from broker.simulation.model.comparing import PRIMARY, SMALLEST_EFFECT, Case, Comparison, compare
+from broker.simulation.model.limits_of_work import delivered_bound, mean_wait_bound_s
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, BEGIN, END = ROOT / "docs/explanation/policies.md", "<!-- evidence -->\n", "<!-- end of evidence -->\n"
@@ -37,12 +38,30 @@ def cases_of(asked: Mapping[str, Any], one: Mapping[str, Any]) -> list[Case]:
     return [Case(policy, policy, seed, made) for seed in seeds for policy in asked["policies"]]
 
 
-def table(name: str, comparisons: Sequence[Comparison]) -> str:
+def bounds(cases: Sequence[Case]) -> str:
+    """What no policy can do better, over the seeds of the cases."""
+    grids = {case.seed: case.scenario_of(case.seed) for case in cases}
+    most = [delivered_bound(made, seed) for seed, made in grids.items()]
+    least = [mean_wait_bound_s(made, seed) / 60.0 for seed, made in grids.items()]
+    return (
+        f"No policy delivers more than {100 * sum(most) / len(most):.1f} % or lets jobs wait less than "
+        f"{sum(least) / len(least):.1f} min."
+    )
+
+
+def table(name: str, comparisons: Sequence[Comparison], bound: str = "") -> str:
     """The rows of one cell: figures with intervals, and of those that decide what the difference says."""
     first = comparisons[0]
     heads = ["policy", *(FIGURES[figure].title for figure in PRIMARY), f"against {first.label}", "of what can be done"]
     heads += [FIGURES[figure].title for figure in SECONDARY]
-    lines = [f"### {name}", "", f"{len(first.seeds)} seeds.", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines = [
+        f"### {name}",
+        "",
+        f"{len(first.seeds)} seeds. {bound}".rstrip(),
+        "",
+        f"| {' | '.join(heads)} |",
+        "|---" * len(heads) + "|",
+    ]
     best = next((one for one in comparisons if one.label == REFERENCE), None)
     for one in comparisons:
         shown = [_interval(one, figure) for figure in PRIMARY]
@@ -100,7 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for one in cells:
         print(f"{one['name']}:", file=sys.stderr, flush=True)
         kept = KeptCases(given.out / str(one["name"]).replace(" ", "-").replace(",", ""))
-        tables.append(table(one["name"], compare(run_cases(cases_of(asked, one), given.processes, None, kept))))
+        cases = cases_of(asked, one)
+        compared = compare(run_cases(cases, given.processes, None, kept))
+        tables.append(table(one["name"], compared, bounds(cases)))
         print(tables[-1], flush=True)
     if given.write:
         names = [str(one["name"]) for one in asked["cells"]]

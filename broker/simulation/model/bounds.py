@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from broker.domain.arrays import Floats, Ints
+from broker.domain.arrays import Floats
 from broker.simulation.model.arriving import task_draws
 from broker.simulation.model.job_kinds import JobDraws
 from broker.simulation.model.scenario import Scenario, Task, fits
@@ -103,19 +103,19 @@ def _classes(scenario: Scenario) -> list[list[int]]:
 
 def _capacity(scenario: Scenario, classes: list[list[int]], slots: int) -> Floats:
     """(classes, slots) core seconds that are up."""
-    group_of = {number: group for group, members in enumerate(classes) for number in members}
-    capacity = np.zeros((len(classes), slots))
-    for group, members in enumerate(classes):
-        capacity[group] = SLOT_S * sum(scenario.queues[number].cores for number in members)
-    starts: Ints = np.arange(slots) * int(SLOT_S)
-    for number, group in group_of.items():
-        down = np.zeros(slots)
-        for outage in scenario.outages:
-            if number in outage.queues:
-                inside = np.minimum(starts + SLOT_S, outage.end_s) - np.maximum(starts, outage.start_s)
-                down += np.maximum(inside, 0.0)
-        capacity[group] -= np.minimum(down, SLOT_S) * scenario.queues[number].cores
-    return np.maximum(capacity, 0.0)
+    starts = SLOT_S * np.arange(slots, dtype=np.float64)
+    rows = [np.sum([up_core_s(scenario, number, starts, SLOT_S) for number in members], axis=0) for members in classes]
+    return np.array(rows).reshape(len(classes), slots)
+
+
+def up_core_s(scenario: Scenario, number: int, starts: Floats, length_s: float) -> Floats:
+    """(slots,) core seconds of a queue that are up in slots of time that begin at ``starts``."""
+    down = np.zeros(len(starts))
+    for outage in scenario.outages:
+        if number in outage.queues:
+            inside = np.minimum(starts + length_s, outage.end_s) - np.maximum(starts, outage.start_s)
+            down += np.maximum(inside, 0.0)
+    return np.asarray(scenario.queues[number].cores * np.maximum(length_s - down, 0.0), dtype=np.float64)
 
 
 def _arrivals(scenario: Scenario, seed: int, names: list[str], slots: int) -> tuple[Floats, Floats]:

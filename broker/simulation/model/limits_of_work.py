@@ -1,0 +1,194 @@
+"""What no policy can deliver more of, or wait less than: bounds with start-up, stage-in, failures and outages.
+
+Both relax: jobs may go to the fastest queue that they fit, meet no other jobs there but those that arrive in the
+window, and are divisible between cores. What they need at least is theirs: start-up, input at the highest rate, CPU
+work at full efficiency of the best queue. A job that fails at each attempt wherever it fits is never delivered; one
+that may be cut short takes no slot in the bound of waits, so that this is 0 where memory is enforced, stage-ins fail,
+or an outage is sudden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.simulation.model.arriving import task_draws
+from broker.simulation.model.bounds import up_core_s
+from broker.simulation.model.scenario import Scenario, Task, fits
+from broker.simulation.model.transfers import MOST_BYTES_S
+
+#: Seconds of a slot of time, and groups of jobs by how long they run: more are nearer, and slower.
+SLOT_S, GROUPS = 1800.0, 12
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """The jobs that arrive in the window, as columns.
+
+    Attributes:
+        arrival_s: of the task; ``run_s`` at least, once it has a slot, and ``cores``.
+        work_hs06s: CPU work.
+        delivered: false for a job that fails at each attempt.
+        whole: whether the first run cannot be cut short: by a failure, for its memory, or in an outage.
+        most_efficient: CPU time over core seconds, of the best job, 1 at least.
+    """
+
+    arrival_s: Floats
+    run_s: Floats
+    cores: Floats
+    work_hs06s: Floats
+    delivered: Bools
+    whole: Bools
+    most_efficient: float
+
+
+def delivered_bound(scenario: Scenario, seed: int) -> float:
+    """The part of the work that arrives in the window that can be done by its end, at most; NaN for none.
+
+    Work of jobs that cannot end in time, or never finish, does not count; the rest is held to what all cores can do
+    from each slot of time on, at the speed of the fastest queue.
+    """
+    jobs = _jobs(scenario, seed)
+    whole = float(jobs.work_hs06s.sum())
+    if whole <= 0:
+        return float("nan")
+    in_time = jobs.delivered & (jobs.arrival_s + jobs.run_s <= scenario.end_s)
+    speed = max(queue.corepower * queue.hidden_speed for queue in scenario.queues if queue.cores)
+    speed *= jobs.most_efficient
+    starts, up = _slots(scenario)
+    left = np.cumsum((up * speed)[::-1])[::-1]
+    # all work that arrives from a slot on, by the capacity from then on; the largest excess cannot be done
+    arrives = np.array([float(jobs.work_hs06s[in_time & (jobs.arrival_s >= start)].sum()) for start in starts])
+    possible = float(jobs.work_hs06s[in_time].sum()) - max(0.0, float((arrives - left).max(initial=0.0)))
+    return min(1.0, possible / whole)
+
+
+def mean_wait_bound_s(scenario: Scenario, seed: int) -> float:
+    """Seconds that the jobs which arrive in the window wait at least on average; NaN for none.
+
+    A program over slots of time: jobs of a group start after they arrive, and those that started and must have ended
+    within an interval took no more core seconds than it has. What has arrived by the end of a slot and has not started
+    by the end of the next waits for all of that.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    jobs = _jobs(scenario, seed)
+    if not len(jobs.run_s):
+        return float("nan")
+    starts, up = _slots(scenario)
+    slots, group = len(starts), _groups(jobs)
+    count = int(group.max()) + 1
+    at = np.clip(((jobs.arrival_s - starts[0]) // SLOT_S).astype(np.int64), 0, slots - 1)
+    arrived = np.zeros((count, slots))
+    np.add.at(arrived, (group, at), 1.0)
+    core_s = np.array([float(_held(jobs)[group == one].min()) for one in range(count)])
+    lasts = np.array([int(np.ceil(float(jobs.run_s[group == one].max()) / SLOT_S)) for one in range(count)])
+    rows, limits = _rows(arrived, core_s, lasts, up)
+    row, column, value = (np.array(part) for part in zip(*rows, strict=True))
+    matrix = coo_array((value, (row, column)), shape=(len(limits), 2 * count * slots)).tocsr()
+    cost = np.concatenate([np.zeros(count * slots), np.full(count * slots, SLOT_S)])
+    found = linprog(cost, A_ub=matrix, b_ub=np.array(limits), method="highs")
+    return float(found.fun) / len(jobs.run_s) if found.status == 0 else 0.0
+
+
+def _rows(arrived: Floats, core_s: Floats, lasts: Ints, up: Floats) -> tuple[list[tuple[int, int, float]], list[float]]:
+    """The entries (row, column, value) of the program and its limits.
+
+    Columns are the starts by group and slot, then by group and slot the jobs that wait all through it.
+
+    Args:
+        arrived: (groups, slots) jobs.
+        core_s: (groups,) that a job takes at least.
+        lasts: (groups,) slots after which it has taken them.
+        up: (slots,) core seconds.
+    """
+    count, slots = arrived.shape
+    rows: list[tuple[int, int, float]] = []
+    limits: list[float] = []
+    total = arrived.cumsum(axis=1)
+    for one in range(count):
+        for slot in range(slots):
+            rows += [(len(limits), one * slots + before, 1.0) for before in range(slot + 1)]
+            limits.append(float(total[one, slot]))
+            if slot:
+                rows += [(len(limits), one * slots + before, -1.0) for before in range(slot + 1)]
+                rows.append((len(limits), (count + one) * slots + slot, -1.0))
+                limits.append(-float(total[one, slot - 1]))
+    capacity = np.concatenate([[0.0], up.cumsum()])
+    for first in range(slots):
+        for last in range(first, slots):
+            inside = [
+                (len(limits), one * slots + slot, float(core_s[one]))
+                for one in range(count)
+                for slot in range(first, last + 1 - int(lasts[one]))
+            ]
+            if inside:
+                rows += inside
+                limits.append(float(capacity[last + 1] - capacity[first]))
+    return rows, limits
+
+
+def _window(scenario: Scenario) -> tuple[float, float]:
+    return (0.0 if scenario.closed else scenario.warm_up_s, scenario.end_s)
+
+
+def _slots(scenario: Scenario) -> tuple[Floats, Floats]:
+    """The beginnings of the slots of the window, and the core seconds that are up in each."""
+    first, end = _window(scenario)
+    starts = np.arange(first, end, SLOT_S)
+    return starts, np.sum(
+        [up_core_s(scenario, number, starts, SLOT_S) for number in range(len(scenario.queues))], axis=0
+    )
+
+
+def _held(jobs: _Jobs) -> Floats:
+    """(N,) core seconds that each job takes at least once it has started."""
+    return np.asarray(jobs.run_s * jobs.cores * jobs.whole, dtype=np.float64)
+
+
+def _groups(jobs: _Jobs) -> Ints:
+    """(N,) the group of each job: by least core seconds, as many in each."""
+    order = np.argsort(_held(jobs), kind="stable")
+    group = np.empty(len(order), dtype=np.int64)
+    group[order] = np.arange(len(order)) * min(GROUPS, len(order)) // len(order)
+    return group
+
+
+def _jobs(scenario: Scenario, seed: int) -> _Jobs:
+    first, end = _window(scenario)
+    parts = [
+        _of_task(scenario, seed, task) for task in scenario.tasks if first <= task.arrival_s < end and not task.parents
+    ]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0)] * 7
+    arrival_s, run_s, cores, work, delivered, whole, efficiency = columns
+    best = max(1.0, float(efficiency.max(initial=1.0)))
+    return _Jobs(arrival_s, run_s, cores, work, delivered.astype(np.bool_), whole.astype(np.bool_), best)
+
+
+def _of_task(scenario: Scenario, seed: int, task: Task) -> tuple[Floats, ...]:
+    kind, draws = scenario.kinds[task.kind], task_draws(scenario, seed, task)
+    queues = [queue for queue in scenario.queues if fits(queue, kind)]
+    speed = max(queue.corepower * queue.hidden_speed for queue in queues)
+    most = draws.efficiency if kind.wall_s is not None else np.minimum(draws.efficiency, 1.0)
+    run_s = draws.work_hs06s / (kind.cores * speed * np.maximum(most, 1e-4))
+    run_s = run_s + kind.input_gb * 1e9 / MOST_BYTES_S
+    if kind.starts_up:
+        run_s = run_s + draws.start_up_s + draws.stage_in_overhead_s
+    rates = [queue.failure_rate + queue.failure_of_kind.get(kind.name, 0.0) for queue in queues]
+    anywhere = kind.failure_rate + task.failure_rate
+    delivered = np.any(draws.fails >= anywhere + min(rates), axis=1)
+    whole = draws.fails[:, 0] >= anywhere + max(rates)
+    if _cuts_short(scenario):
+        whole = np.zeros(task.jobs, dtype=np.bool_)
+    ones = np.ones(task.jobs)
+    columns = (ones * task.arrival_s, run_s, ones * kind.cores, draws.work_hs06s, delivered, whole, most)
+    return tuple(np.asarray(column, dtype=np.float64) for column in columns)
+
+
+def _cuts_short(scenario: Scenario) -> bool:
+    """Whether jobs may end early for what is not drawn by job: memory, stage-in, or a sudden outage."""
+    sudden = any(not outage.announced for outage in scenario.outages)
+    return sudden or scenario.memory_slack >= 0 or scenario.transfer_failures.stage_in > 0
