@@ -28,6 +28,9 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 LONG_WORKERS ?= 4
 
+# Pilots to a real Slurm: PSI/J asks for older packages than we pin.
+SLURM_VENV := .venv-slurm
+
 # What drives Chromium in the tests of the page; the browser itself is the package of the system.
 WEB_VENV := .venv-web
 WEB_TOOLS := playwright==1.65.2 axe-playwright-python==0.1.8
@@ -45,7 +48,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-web test-jedi lint types docs reference bench bench-panda panda-drift \
+.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -57,6 +60,7 @@ help:
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-client run the real panda-client against broker serve --api and a Rucio server, in $(CLIENT_VENV)"
+	@echo "make test-slurm  send pilots to a Slurm of its own on this machine, in $(SLURM_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server; PANDA_DATABASE=PATH of a checkout of"
 	@echo "                 PanDAWMS/panda-database: on PanDA's own table definitions"
@@ -84,7 +88,7 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not pilot and not slow and not walk and not validation and not web"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not slurm and not pilot and not slow and not walk and not validation and not web"
 
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
@@ -107,6 +111,18 @@ test-pilot: $(VENV)/.installed-test $(PILOT_VENV)/.installed
 test-client: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed $(CLIENT_VENV)/.installed
 	BROKER_TEST_RUCIO_PYTHON="$(abspath $(RUCIO_VENV))/bin/python" BROKER_TEST_PANDA_CLIENT="$(abspath $(CLIENT_VENV))" \
 		$(PYTEST) -m client tests/panda_client
+
+test-slurm: $(SLURM_VENV)/.installed slurm
+	$(SLURM_VENV)/bin/python -m pytest -m slurm tests/slurm
+
+# Only root can install Slurm; it runs as whoever runs the tests.
+slurm:
+	@PATH=$$PATH:/usr/sbin; command -v slurmctld >/dev/null && command -v munged >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq slurm-wlm munge >/dev/null; \
+	else \
+		echo "error: the tests with Slurm need slurm-wlm and munge (Debian)" >&2; exit 1; \
+	fi
 
 test-web: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
 	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(PYTEST) -m web tests/browser
@@ -207,7 +223,7 @@ reference: $(VENV)/.installed-test
 	$(BIN)/python -m tests.docs.make_pages
 
 clean:
-	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) build dist .mypy_cache .ruff_cache .hypothesis
 
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
@@ -218,6 +234,12 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 $(RUCIO_VENV)/.installed: tests/rucio/constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv --clear $(RUCIO_VENV)
 	PIP_CONSTRAINT=tests/rucio/constraints.txt $(RUCIO_VENV)/bin/python -m pip install --quiet rucio
+	@touch $@
+
+$(SLURM_VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m venv --clear $(SLURM_VENV)
+	grep -vE '^(packaging|psutil)==' constraints.txt > $(SLURM_VENV)/constraints.txt
+	PIP_CONSTRAINT=$(SLURM_VENV)/constraints.txt $(SLURM_VENV)/bin/python -m pip install --quiet --editable ".[test,submitter]"
 	@touch $@
 
 $(WEB_VENV)/.installed: | $(BIN)/python

@@ -15,6 +15,7 @@ from broker.domain.work import DroppedRow
 from broker.pilots.model.pilot_demand import Demand, Limits, QueueNow, Slot, Starts, pilot_demand, sentence
 from broker.pilots.model.worker_distribution import SlotType, StreamedQueue, Workers, new_workers
 from broker.pilots.statements import pilot_demand as rows
+from broker.pilots.statements.job_giving import text_number
 from broker.pilots.statements.pilot_demand import WorkersAtQueue
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
@@ -130,10 +131,10 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
         return QueueNow(
             _text(data.get("status")),
             Slot(
-                int(_number(data.get("corecount"))),
-                _number(data.get("maxrss")),
-                _number(data.get("maxtime")),
-                _number(data.get("maxwdir")),
+                int(text_number(data.get("corecount"))),
+                text_number(data.get("maxrss")),
+                text_number(data.get("maxtime")),
+                text_number(data.get("maxwdir")),
             ),
             self._limits(data),
             {} if workers is None else workers.total(),
@@ -144,7 +145,7 @@ class PilotDemandAgent(Agent[PilotDemandOptions]):
     def _limits(self, data: Mapping[str, Any]) -> Limits:
         """Those of the queue, else of the agent."""
         params = _object(data.get("params"))
-        said = {field: int(_number(params[key])) for key, field in LIMITS.items() if params.get(key) is not None}
+        said = {field: int(text_number(params[key])) for key, field in LIMITS.items() if params.get(key) is not None}
         by_type = {**self.options.limits.by_type, **_type_limits(data)}
         return self.options.limits.model_copy(update={**said, "by_type": by_type})
 
@@ -219,11 +220,11 @@ def _not_streamed(groups: list[Any]) -> tuple[Demand, ...]:
 def _streamed_queue(data: Mapping[str, Any], ignores_meanrss: bool) -> StreamedQueue:
     return StreamedQueue(
         _text(data.get("status")),
-        int(_number(data.get("corecount"))) or 1,
-        _number(data.get("maxrss")),
+        int(text_number(data.get("corecount"))) or 1,
+        text_number(data.get("maxrss")),
         "per_core_attr" in str(data.get("catchall") or ""),
-        _number(data.get("meanrss")),
-        int(_number(_object(data.get("params")).get("ups_core_target"))),
+        text_number(data.get("meanrss")),
+        int(text_number(_object(data.get("params")).get("ups_core_target"))),
         _type_limits(data),
         ignores_meanrss,
     )
@@ -231,7 +232,7 @@ def _streamed_queue(data: Mapping[str, Any], ignores_meanrss: bool) -> StreamedQ
 
 def _type_limits(data: Mapping[str, Any]) -> dict[str, int]:
     limits = _object(_object(data.get("uconfig")).get("resource_type_limits"))
-    return {str(name): int(_number(limit)) for name, limit in limits.items() if limit is not None}
+    return {str(name): int(text_number(limit)) for name, limit in limits.items() if limit is not None}
 
 
 def _object(value: Any) -> Mapping[str, Any]:
@@ -240,12 +241,3 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _number(value: Any) -> float:
-    """A setting of a queue; 0 where it is missing or no number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return 0.0
-    return number if 0 <= number < float("inf") else 0.0

@@ -31,6 +31,8 @@ POINTS = (
     "after_rucio_files",
     "after_rucio_dataset",
     "after_rucio_close",
+    "before_submission",
+    "after_submission",
 )
 ACTIONS = ("kill", "stop", "pause", "raise")
 _PAUSE_STEP_S = 0.02

@@ -12,6 +12,7 @@ FEATURE = Feature(
         "completion": "agents.pilots.completion:CompletionAgent",
         "pilot_activity": "agents.pilots.pilot_activity:PilotActivityAgent",
         "pilot_demand": "agents.pilots.pilot_demand:PilotDemandAgent",
+        "submitter": "agents.pilots.submitter:SubmitterAgent",
     },
     commands=(
         Command(

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.feeds.rucio_replicas import RucioReplicasAgent
+from agents.pilots.submitter import SubmitterAgent
 from agents.service import registry
 from agents.service.base import Agent
 from agents.service.configuration import ProcessSettings
@@ -32,7 +33,7 @@ from tests.agents.formats import test_features
 from tests.agents.grid import test_summary_refreshing
 from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_timeouts
 from tests.agents.moving_jobs import fill as fill_moving
-from tests.agents.pilots import test_completion, test_pilot_demand
+from tests.agents.pilots import test_completion, test_pilot_demand, test_submitter
 from tests.agents.pilots.test_activation import replica as dataset_replica
 from tests.agents.pilots.test_activation import scenario as waiting_jobs
 from tests.agents.upkeep import test_cleanup
@@ -77,6 +78,9 @@ def made(name: str, options: Mapping[str, Any]) -> Agent[Any]:
     if isinstance(agent, RucioReplicasAgent):
         rucio = FakeRucio(replicas={("mc23", "a"): [replica("DISK")]})
         agent._connect = lambda options: rucio
+    if isinstance(agent, SubmitterAgent):
+        batch = test_submitter.FakeBatch()
+        agent.connect = lambda executor: batch
     if isinstance(agent, RucioOutputAgent):
         writer = FakeWriter()
         agent._connect = lambda options: writer
@@ -200,6 +204,12 @@ def fill_wanting(database: Database, folder: Path) -> None:
     )
 
 
+def fill_submitted(database: Database, folder: Path) -> dict[str, Any]:
+    """A queue of a batch system of the test that could use one pilot."""
+    test_submitter.wanting(database, 1)
+    return test_submitter.options(folder).model_dump()
+
+
 def fill_sites(database: Database, folder: Path) -> dict[str, Any]:
     file = folder / "sites.yaml"
     file.write_text(test_sites.SITES, encoding="utf-8")
@@ -273,6 +283,7 @@ WRITERS: Mapping[str, Writer] = {
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "pilot_demand": Writer(fill_wanting, ("demand",)),
+    "submitter": Writer(fill_submitted, ("plan", "submitted", "workers")),
     "cric": Writer(fill_cric, ("import",), documents.NOW),
     "sites": Writer(fill_sites, ("import",), documents.NOW),
     "rucio_space": Writer(fill_space, ("import",), documents.NOW),

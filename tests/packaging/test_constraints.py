@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: Extras that the environment of CI does not have.
-NOT_TESTED = {"audit", "rucio"}
+NOT_TESTED = {"audit", "rucio", "submitter"}
 
 
 def pins() -> dict[str, str]:

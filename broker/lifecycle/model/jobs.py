@@ -184,6 +184,7 @@ TASK_FINISHED = 55
 MERGE_FAILED = 113
 """taskbuffererrorcode of a job whose output nobody merges any more."""
 
+WORKER_ENDED = 300
 TRANSFER_TIMEOUT = 101
 """taskbuffererrorcode of a job whose output did not arrive."""
 
@@ -223,6 +224,7 @@ KILLS: dict[int, Kill] = {
 }
 
 FAILURES: dict[tuple[ErrorColumn, int], str] = {
+    ("taskbuffer", WORKER_ENDED): "its worker ended before the job",
     ("taskbuffer", TRANSFER_TIMEOUT): "output was not transferred in time",
     ("jobdispatcher", LOST_HEARTBEAT): "lost heartbeat",
     ("jobdispatcher", NOT_RECOVERED): "lost heartbeat after an error that was not recovered",

@@ -161,9 +161,9 @@ def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> 
         None if place is None else (place.site, place.ce, place.queue),
         site,
         _platforms(tags),
-        _number(queue.get("maxtime")),
-        _number(queue.get("corepower")),
-        int(_number(queue.get("corecount"))),
+        text_number(queue.get("maxtime")),
+        text_number(queue.get("corepower")),
+        int(text_number(queue.get("corecount"))),
     )
 
 
@@ -258,7 +258,7 @@ def _json(text: str | None) -> Any:
         return None
 
 
-def _number(value: Any) -> float:
+def text_number(value: Any) -> float:
     """A setting of a queue; 0 where it is missing or no number."""
     try:
         number = float(value)

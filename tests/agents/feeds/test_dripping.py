@@ -14,7 +14,7 @@ from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW
 from tests.feeds.web_server import DRIPPING, serving
 
-FEEDS = {"cric", "network", "rucio_output", "rucio_quota", "rucio_replicas", "rucio_space", "sites"}
+FEEDS = {"cric", "network", "rucio_output", "rucio_quota", "rucio_replicas", "rucio_space", "sites", "submitter"}
 
 
 def test_a_cycle_ends_within_its_budget_and_uses_what_came(database: Database, tmp_path: Path) -> None:

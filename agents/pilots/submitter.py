@@ -1,0 +1,312 @@
+"""The agent that sends the pilots that are wanted to batch systems, and ends those that wait for too long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agents.pilots.batch_systems import FINAL, BatchFailed, BatchSystem, PilotJob, PsiJ
+from agents.service import fault_points
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.lifecycle.model.jobs import WORKER_ENDED
+from broker.lifecycle.statements.actions import ActionContext, JobAction, act
+from broker.pilots.model.submission import (
+    SentPilot,
+    SubmissionLimits,
+    Wanted,
+    job_name,
+    may_be_healed,
+    outcome_of,
+    to_end,
+    to_submit,
+)
+from broker.pilots.model.worker_distribution import SlotType, cores_of
+from broker.pilots.statements import pilot_demand, submitted_pilots
+from broker.pilots.statements.job_giving import text_number
+from broker.store.connection.tables import TableCatalogue
+from broker.store.schema import migrate
+
+RULE = "worker_ended"
+
+
+class BatchQueue(BaseModel):
+    """Where the pilots of a queue go.
+
+    Attributes:
+        executor: of PSI/J: slurm, pbs, lsf, local.
+        batch_queue: partition or queue of the batch system; None: its default.
+        command: of a pilot; ``{queue}``, ``{worker}``, ``{resource_type}`` and ``{harvester}`` are filled in.
+        environment: of a pilot, beside HARVESTER_ID and HARVESTER_WORKER_ID.
+        cores: of a pilot; None: those of its resource type at the queue.
+        memory_mb: of a pilot; None: that of the queue by core; 0: not asked for.
+        most_waiting: pilots that may wait.
+        most_pilots: that may wait and run.
+        most_new: submitted in one cycle.
+        longest_wait_s: after which a waiting pilot is ended.
+        withdrawn_after_s: after which a waiting pilot that no job needs is ended.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    executor: str = Field(min_length=1)
+    batch_queue: str | None = None
+    command: list[str] = Field(min_length=1)
+    environment: dict[str, str] = Field(default_factory=dict)
+    cores: int | None = Field(default=None, ge=1)
+    memory_mb: int | None = Field(default=None, ge=0)
+    most_waiting: int = Field(default=20, ge=0)
+    most_pilots: int = Field(default=100, ge=0)
+    most_new: int = Field(default=20, ge=0)
+    longest_wait_s: float = Field(default=86_400, gt=0)
+    withdrawn_after_s: float = Field(default=600, gt=0)
+
+    @property
+    def limits(self) -> SubmissionLimits:
+        """As the model has them."""
+        return SubmissionLimits(
+            self.most_waiting, self.most_pilots, self.most_new, self.longest_wait_s, self.withdrawn_after_s
+        )
+
+
+class SubmitterOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        harvester_id: name of this submitter among the Harvester instances.
+        folder: for what pilots print, seen by the nodes.
+        queues: where the pilots of each queue go.
+        poll_s: seconds between two looks of PSI/J at the states of jobs.
+        settle_s: age of a submission of which the outcome is not known before it is looked up by name.
+        lost_after_s: silence of a job whose pilot has ended, after which it is tried again.
+        demand_counts_s: age up to which the demand is used.
+    """
+
+    harvester_id: str = Field(default="gridbroker", min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_.]+$")
+    folder: Path = Path("pilots")
+    queues: dict[str, BatchQueue] = Field(default_factory=dict)
+    poll_s: float = Field(default=10, gt=0)
+    settle_s: float = Field(default=60, ge=0)
+    lost_after_s: float = Field(default=300, ge=0)
+    demand_counts_s: float = Field(default=300, gt=0)
+
+
+class SubmitterAgent(Agent[SubmitterOptions]):
+    """Sends pilots to batch systems, in an installation of its own."""
+
+    name = "submitter"
+    title = "pilots to batch systems"
+    options_type = SubmitterOptions
+    is_feed = True
+
+    def __init__(self, options: SubmitterOptions, process: Any) -> None:
+        """Make the agent; a batch system is reached when there is something to ask it."""
+        super().__init__(options, process)
+        self._systems: dict[str, BatchSystem] = {}
+        self.connect: Callable[[str], BatchSystem] = lambda executor: PsiJ(executor, options.poll_s)
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Follow the pilots that were sent, end some, send new ones, and report them."""
+        if migrate.check(context.database) != migrate.STANDALONE:
+            return CycleReport(notes=("pilots of PanDA are sent by Harvester",))
+        if not context.writes:
+            return CycleReport(notes=("a dry run asks no batch system",))
+        counts, notes = Counter(healed=0, ended=0, submitted=0, refused=0, lost_jobs=0), list[str]()
+        for pilot in self._alive(context):
+            context.check()
+            self._attempt(notes, partial(self._follow, context, pilot, counts))
+        for queue, place in self.options.queues.items():
+            context.check()
+            self._attempt(notes, partial(self._serve, context, queue, place, counts, notes))
+        with context.writing() as connection:
+            since = context.now - timedelta(days=1)
+            submitted_pilots.report_workers(
+                connection, context.database.names, self.options.harvester_id, self.options.queues, context.now, since
+            )
+        counts["lost_jobs"] = self._end_lost(context)
+        return CycleReport(dict(counts), notes=tuple(dict.fromkeys(notes)))
+
+    def _attempt(self, notes: list[str], do: Callable[[], None]) -> None:
+        """What fails at one batch system is told, and keeps nothing else from being done."""
+        try:
+            do()
+        except BatchFailed as error:
+            notes.append(str(error))
+
+    def _alive(self, context: CycleContext) -> list[SentPilot]:
+        with context.database.read_snapshot() as connection:
+            return submitted_pilots.read_alive(connection, context.database.names, self.options.harvester_id)
+
+    def _system(self, executor: str) -> BatchSystem:
+        if executor not in self._systems:
+            self._systems[executor] = self.connect(executor)
+        return self._systems[executor]
+
+    def _note(self, context: CycleContext, pilot: SentPilot, state: str, **more: str | None) -> None:
+        with context.writing() as connection:
+            submitted_pilots.note(connection, context.database.names, pilot.worker, state, context.now, **more)
+
+    def _follow(self, context: CycleContext, pilot: SentPilot, counts: Counter[str]) -> None:
+        """Bring what is known of a pilot up to date."""
+        if pilot.native_id is None:
+            self._heal(context, pilot, counts)
+            return
+        state = self._system(pilot.executor).state(pilot.native_id)
+        if state in FINAL:
+            with context.database.read_snapshot() as connection:
+                said = submitted_pilots.said_by_pilots(
+                    connection, context.database.names, self.options.harvester_id, [pilot.worker]
+                )
+            self._note(context, pilot, "ended", outcome=outcome_of(state, said.get(pilot.worker)))
+            counts["ended"] += 1
+        elif state == "ACTIVE" and pilot.state != "running":
+            self._note(context, pilot, "running")
+
+    def _heal(self, context: CycleContext, pilot: SentPilot, counts: Counter[str]) -> None:
+        """A crash around the submission: the batch job of the name says whether there was one."""
+        if not may_be_healed(pilot, context.now, timedelta(seconds=self.options.settle_s)):
+            return
+        native = self._system(pilot.executor).find(job_name(self.options.harvester_id, pilot.worker))
+        if native is None:
+            self._note(context, pilot, "ended", outcome="never_submitted")
+        else:
+            self._note(context, pilot, "submitted", native=native)
+        counts["healed"] += 1
+
+    def _serve(
+        self, context: CycleContext, queue: str, place: BatchQueue, counts: Counter[str], notes: list[str]
+    ) -> None:
+        """End pilots of a queue that wait for too long or for nothing, and send the new ones."""
+        wanted = self._wanted(context, queue, notes)
+        alive = [one for one in self._alive(context) if one.panda_queue == queue]
+        system = self._system(place.executor)
+        by_worker = {one.worker: one for one in alive}
+        for worker, outcome in to_end(wanted, alive, place.limits, context.now).items():
+            pilot = by_worker[worker]
+            system.cancel(pilot.native_id or "")
+            self._note(context, pilot, "ended", outcome=outcome)
+            counts["ended"] += 1
+        for resource_type, number in to_submit(wanted, alive, place.limits).items():
+            with context.writing() as connection:
+                planned = submitted_pilots.plan(
+                    connection,
+                    context.database.names,
+                    self.options.harvester_id,
+                    (queue, resource_type, place.executor),
+                    number,
+                    context.now,
+                )
+            for pilot in planned:
+                context.check()
+                self._submit(context, system, pilot, place, counts)
+
+    def _submit(
+        self, context: CycleContext, system: BatchSystem, pilot: SentPilot, place: BatchQueue, counts: Counter[str]
+    ) -> None:
+        fault_points.reach("before_submission")
+        try:
+            native = system.submit(self._job(context, pilot, place))
+        except BatchFailed as error:
+            self._note(context, pilot, "ended", outcome="refused", detail=str(error))
+            counts["refused"] += 1
+            raise
+        fault_points.reach("after_submission")
+        self._note(context, pilot, "submitted", native=native)
+        counts["submitted"] += 1
+
+    def _wanted(self, context: CycleContext, queue: str, notes: list[str]) -> list[Wanted]:
+        """What is wanted at a queue; nothing where it was counted too long ago, which is told."""
+        names, harvester = context.database.names, self.options.harvester_id
+        with context.database.read_snapshot() as connection:
+            rows = pilot_demand.read_demand(connection, names, queue)
+            counted_at = min((row.counted_at for row in rows), default=context.now)
+            sent = submitted_pilots.sent_since(connection, names, harvester, queue, counted_at)
+        if (context.now - counted_at).total_seconds() > self.options.demand_counts_s:
+            notes.append(f"the demand of {queue} was counted more than {self.options.demand_counts_s:g} s ago")
+            return []
+        return [
+            Wanted(one.resource_type, one.wanted or 0, one.surplus, sent.get(one.resource_type, 0))
+            for one in (row.demand for row in rows)
+        ]
+
+    def _job(self, context: CycleContext, pilot: SentPilot, place: BatchQueue) -> PilotJob:
+        """The batch job of a pilot, with the slot that its jobs are counted for."""
+        with context.database.read_snapshot() as connection:
+            data = pilot_demand.read_queues(connection, context.database.names).get(pilot.panda_queue, {})
+            types = pilot_demand.read_types(connection, context.database.names)
+        cores, memory_mb = _slot(place, data, types.get(pilot.resource_type))
+        words = {
+            "queue": pilot.panda_queue,
+            "worker": str(pilot.worker),
+            "resource_type": pilot.resource_type,
+            "harvester": self.options.harvester_id,
+        }
+        own = {"HARVESTER_ID": self.options.harvester_id, "HARVESTER_WORKER_ID": str(pilot.worker)}
+        folder = self.options.folder.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        return PilotJob(
+            job_name(self.options.harvester_id, pilot.worker),
+            [_filled(word, words) for word in place.command],
+            {**place.environment, **own},
+            place.batch_queue,
+            cores,
+            memory_mb,
+            text_number(data.get("maxtime")),
+            folder,
+        )
+
+    def _end_lost(self, context: CycleContext) -> int:
+        """Jobs whose pilot is gone and silent fail, and are tried again."""
+        names, lost_after = context.database.names, timedelta(seconds=self.options.lost_after_s)
+        with context.database.read_snapshot() as connection:
+            catalogue = TableCatalogue.read(connection, names)
+            rows = submitted_pilots.read_lost(
+                connection,
+                names,
+                self.options.harvester_id,
+                context.now,
+                context.now - lost_after,
+                context.now - timedelta(days=7),
+            )
+        if not rows:
+            return 0
+        by = ActionContext(catalogue, self.name, context.run_id, context.now, standalone=True)
+        with context.writing() as connection:
+            return len(act(connection, [self._lost(row) for row in rows], by).acted)
+
+    def _lost(self, row: Any) -> JobAction:
+        return JobAction(
+            row.pandaid,
+            "jobsactive4",
+            row.jobstatus,
+            row.modificationtime,
+            row.computingsite,
+            row.jeditaskid,
+            RULE,
+            "failed",
+            WORKER_ENDED,
+            value_s=row.silent_s,
+            limit_s=self.options.lost_after_s,
+            detail={"worker": row.worker},
+        )
+
+
+def _slot(place: BatchQueue, data: Mapping[str, Any], kind: SlotType | None) -> tuple[int, float]:
+    """Cores and MB of a pilot: as configured, else its part of the slot of the queue."""
+    of_slot = max(int(text_number(data.get("corecount"))), 1)
+    cores = place.cores or cores_of(kind, of_slot)
+    if place.memory_mb is not None:
+        return cores, place.memory_mb
+    return cores, text_number(data.get("maxrss")) * min(cores / of_slot, 1.0)
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    """A word of the command with its placeholders filled; other braces stay."""
+    for name, value in values.items():
+        word = word.replace("{" + name + "}", value)
+    return word
