@@ -2,12 +2,13 @@
 # ruff: noqa: D103, S310, S603, S607
 """A plain pilot: runs jobs of a queue and reports, until there are none. plain_pilot.py URL QUEUE TOKEN-FILE."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 import urllib.request
 import uuid
@@ -27,7 +28,7 @@ def post(path: str, content: bytes, kind: str) -> dict:
         except (OSError, ValueError):
             if pause_s is None:
                 raise
-            time.sleep(pause_s)
+            threading.Event().wait(pause_s)
     raise AssertionError
 
 

@@ -23,6 +23,7 @@ WHERE job.jeditaskid = :task AND job.jobstatus = 'finished'"""
 DONE = "SELECT count(*) FROM doma_panda.jobsarchived4 WHERE jeditaskid = :task AND jobstatus = 'finished'"
 RUNNING = "SELECT count(*) FROM broker.submitted_pilots WHERE state = 'running'"
 ALIVE = "SELECT count(*) FROM broker.submitted_pilots WHERE state <> 'ended'"
+SUBMITTED = "SELECT count(*) FROM broker.submitted_pilots WHERE state = 'submitted'"
 OUTCOMES = "SELECT outcome, count(*) FROM broker.submitted_pilots WHERE state = 'ended' GROUP BY 1"
 TWICE = "SELECT native_id FROM broker.submitted_pilots WHERE native_id IS NOT NULL GROUP BY 1 HAVING count(*) > 1"
 
@@ -103,7 +104,7 @@ def test_what_waits_too_long_is_ended_and_limits_hold(experiment: SlurmExperimen
     experiment.serve(free_port())
     try:
         experiment.submit("waiting", 20)
-        experiment.until(lambda: number(experiment, ALIVE) == 4, 90)
+        experiment.until(lambda: number(experiment, SUBMITTED) == 4, 90)
         waiting = cluster.said("squeue", "--me", "--noheader", "--states=pending", "--format=%i").split()
         assert len(waiting) == 4, "most_waiting, and never more"
         experiment.stop()
