@@ -14,7 +14,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import WorkSelection
 from broker.store.scenarios.load_dump import load
-from tests.brokerages.analysis_grid import analysis, chosen, decided, user_task
+from tests.brokerages.analysis_grid import SHARE, analysis, chosen, decided, user_task
 from tests.brokerages.small_grid import dataset, replica
 
 pytestmark = pytest.mark.usefixtures("blocks")
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("blocks")
 ALPHA, BETA, GAMMA = "ALPHA_MCORE", "BETA/SCORE", "GAMMA_MCORE"
 ANYWHERE = {"taskpriority": 2000}
 PARTS = ("mc.one", "mc.two")
+SHARES = [{"name": SHARE, "value": 100, "parent": None}]
 
 
 def container(
@@ -70,6 +71,39 @@ def test_a_container_is_distributed_by_complete_constituents(
     decision = decided(database, container(held, (20, 20), groupings))
     assert set(chosen(decision)) == wanted
     assert decision["reason"] == ("" if wanted else "no_complete_replica")
+
+
+@pytest.mark.parametrize(
+    ("held", "profile", "wanted"),
+    [
+        # BETA has nothing but parts of constituents
+        ({"ALPHA": (20, 0), "BETA": (10, 10)}, "seed", {ALPHA, BETA}),
+        ({"ALPHA": (20, 0), "BETA": (10, 10)}, "panda", {ALPHA}),
+        ({"ALPHA": (20, 0), "BETA": (0, 20)}, "panda", {ALPHA, BETA}),
+        ({"ALPHA": (20, 20), "BETA": (0, 20)}, "panda", {ALPHA}),
+    ],
+)
+def test_every_container_is_distributed_in_profile_panda(
+    database: Database, held: dict[str, tuple[int, int]], profile: str, wanted: set[str]
+) -> None:
+    rules = ["ALL"] if profile == "panda" else ["DATASET"]
+    loaded = container(held, (20, 20), rules, {"cloud": None}, global_shares=SHARES)
+    assert set(chosen(decided(database, loaded, profile=profile))) == wanted
+
+
+def test_a_virtual_placement_in_a_container_is_one_file_in_profile_panda(database: Database) -> None:
+    """GAMMA_TEST reads it, ALPHA has the other constituent: with one file of 21 the container is incomplete at both."""
+    loaded = at_vp("GAMMA_VP_DISK")
+    parts = container({"ALPHA": (20, 0)}, (20, 1), ["DATASET"], {"cloud": None}).tables
+    placement = loaded.tables["dataset_replicas"][1] | {"name": PARTS[1], "total_files": 1}
+    loaded.tables.update(
+        {name: rows for name, rows in parts.items() if name.startswith(("jedi_", "container", "dataset_m"))}
+    )
+    loaded.tables["dataset_replicas"] = [*parts["dataset_replicas"], placement]
+    loaded.tables["global_shares"] = SHARES
+    decision = decided(database, loaded, profile="panda")
+    # a complete copy there would be the only one; distributed input keeps away from queues of virtual placement
+    assert (set(chosen(decision)), decision["rejected"]["GAMMA_TEST"]) == ({ALPHA}, "avoid_vp")
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,22 @@ def test_a_queue_without_the_files_takes_no_place_of_the_best_ten(database: Data
     assert [one["name"] for one in decision["candidates"]] == names[1:]
 
 
+@pytest.mark.parametrize("independent", [True, False])
+@pytest.mark.parametrize(("profile", "last"), [("seed", 11), ("panda", 10)])
+def test_a_queue_without_the_files_takes_a_place_in_profile_panda(
+    database: Database, profile: str, last: int, independent: bool
+) -> None:
+    """The second chunk meets what the first has placed, unless it is decided by itself."""
+    names = [f"Q{number:02}" for number in range(11)]
+    asked = ANYWHERE | {"cloud": None, "taskparams": {"includedSite": "Q*"}}
+    shares = [{"name": SHARE, "value": 100, "parent": None}]
+    loaded = with_queues(several(asked, asked, here=("ALPHA",), global_shares=shares), names)
+    loaded.tables["schedconfig_json"][5]["data"]["catchall"] = "use_only_local_data"
+    for decision in decisions(database, loaded, profile=profile, independent=independent):
+        assert decision["rejected"]["Q00"] == "fileunavailable"
+        assert len(decision["candidates"]) == last - 1
+
+
 CLONED = {"eventservice": 1}
 
 

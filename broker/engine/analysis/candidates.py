@@ -161,7 +161,7 @@ def _asked_last(
     listed = _matched(included, names, wishes) if included else wanted
     auto = bool(included) and AUTO in str(included).split(",")
     if one_preassigned:
-        able |= is_site
+        able |= is_site & _by_itself(names, snapshot)
     elif site:
         at_endpoint = _reading(snapshot, site, scope_in_use(snapshot, True))
         # the queues of an endpoint take the place of the list
@@ -171,6 +171,11 @@ def _asked_last(
     reserve = wanted & ~listed if auto else nobody
     wanted = wanted & (listed | reserve)
     return able, one_preassigned, named, reserve, (wanted & is_site if one_preassigned else wanted)
+
+
+def _by_itself(names: list[str], snapshot: Snapshot) -> Bools:
+    """(U,): queues that are no more than themselves: those of a unified one have names of their own."""
+    return np.isin(np.array(names, dtype=np.str_), snapshot.queues.name.astype(np.str_))
 
 
 def _reading(snapshot: Snapshot, endpoint: str, reads: Bools) -> Bools:

@@ -8,10 +8,11 @@ from broker.engine.analysis.steps import AnalysisSteps
 from broker.engine.shared.chain import QueueChain
 from broker.rules.contract import AnalysisPairs
 
+FILE_UNAVAILABLE = "file_unavailable"
 #: The filters whose rejections are no reason for a second pass; any other is one, whatever it is in production. Files
 #: that a queue lacks are in PanDA looked at behind both passes.
 TEMPORARY_ISSUES = frozenset(
-    {"rebrokered", "queue_cap", "bad_jobs", "user_queue_length", "file_unavailable", "idle_overload"}
+    {"rebrokered", "queue_cap", "bad_jobs", "user_queue_length", FILE_UNAVAILABLE, "idle_overload"}
 )
 #: Of these, the ones that are problems of the queue for the user.
 USER_PROBLEMS = frozenset({"bad_jobs", "user_queue_length", "idle_overload"})

@@ -5,7 +5,7 @@ Source: ATLAS Analysis Job Brokerage, input data locality; PanDA analysis broker
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,21 +64,29 @@ def gather_analysis_data(
     inputs, chunks, real = work.inputs, work.chunks, ~work.inputs.is_pseudo
     size, count = len(inputs), len(chunks)
     storage = codes_of(work.replicas.rse, list(snapshot.storages.name))
-    enough, truly = _completeness(work, limits)
-    flags = _seen(work, snapshot, storage, (enough, truly))
+    scattered_containers = locality.options.containers == "always_distributed"
+    seen = _with_placements_as_files(work) if scattered_containers else work
+    enough, truly = _completeness(seen, limits)
+    flags = _seen(seen, snapshot, storage, (enough, truly))
     able = snapshot.unified.runs_analysis | initial.table.any(axis=0)
     # MAX_MISSING_INPUT_FILES makes a dataset complete for its being there at all, not for a queue's having it
     entries = replicas_at_queues(work, snapshot, storage, truly, able)
-    placed = any_of(entries.at, entries.counted, size)
-    whole = any_of(entries.at, entries.complete, size)
+    there = entries
+    if scattered_containers:
+        there = replicas_at_queues(seen, snapshot, storage, truly, able)
+        there = taken(there, np.flatnonzero(there.counted))
+    placed = any_of(there.at, there.counted, size)
+    whole = any_of(there.at, there.complete, size)
     never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name.tolist()], dtype=np.bool_)
-    distributed = real & inputs.distributed & placed & ~whole & ~never
+    distributed = real & placed & ~never & inputs.distributed & ~whole
+    if scattered_containers:
+        distributed |= real & placed & ~never & inputs.is_container
     lost = real & ~flags["disk"] & ~flags["tape"] & ~distributed & ~request.allow_incomplete[inputs.chunk]
     no_vp = chunks.merging | request.avoid_vp | chunks.scout | chunks.use_local_io
     by_chunk = locality.options.distributed == "chunk"
     scattered = any_of(inputs.chunk, distributed, count)[inputs.chunk] if by_chunk else distributed
     uses_vp = ~no_vp[inputs.chunk] & ~scattered
-    places = places_of(entries, inputs.chunk, initial, distributed | ~flags["truly"], uses_vp)
+    places = places_of(there, inputs.chunk, initial, distributed | ~flags["truly"], uses_vp)
     asked = real & flags["truly"] & ~distributed, real & flags["truly"] & distributed
     input_bytes = np.bincount(inputs.chunk, weights=np.where(real, inputs.bytes, 0.0), minlength=count)
     having = _Having(places.where(real[places.at]), inputs.chunk, real, count, len(snapshot.unified))
@@ -98,6 +106,14 @@ def gather_analysis_data(
         lacks_files=lacks_files,
         lacks_parts=lacks_parts,
     )
+
+
+def _with_placements_as_files(work: Work) -> Work:
+    """The work in which a virtual placement of a constituent is a real copy of one file of its container."""
+    replicas = work.replicas
+    counted = replicas.is_vp & work.inputs.is_container[replicas.input]
+    found = np.where(counted, 1.0, replicas.found)
+    return replace(work, replicas=replace(replicas, is_vp=replicas.is_vp & ~counted, found=found))
 
 
 def _completeness(work: Work, limits: InputLimits) -> tuple[Bools, Bools]:

@@ -25,7 +25,8 @@ class WishesOptions(Options):
 
     Attributes:
         asked: when candidates are made, so that other queues count nowhere; or by the rule ``excluded``, after the
-            input was looked for at all queues of analysis.
+            input was looked for at all queues of analysis. A unified queue that is named and runs no analysis then has
+            no pseudo-queues.
         star: ``*`` in a list stands for any characters of a whole name, or the item is searched for anywhere in it as a
             regular expression.
     """
@@ -131,11 +132,13 @@ class CandidateNumberOptions(Options):
         cloned: of jobs that run at several queues, as many as copies where that is more than ten; or as many as queues
             that have the input, and at least as many as copies.
         used: queues at which the task has output already go by weight, or before all others.
+        without_files: queues that lack files of the input leave their place to others, or take it.
     """
 
     distributed: Literal["ten", "all"] = "ten"
     cloned: Literal["at_least_ten", "with_input"] = "at_least_ten"
     used: Literal["by_weight", "first"] = "by_weight"
+    without_files: Literal["make_room", "take_a_place"] = "make_room"
 
 
 class CandidateNumber(Step):
@@ -229,12 +232,15 @@ class LocalityOptions(Options):
         twice: a queue with a complete and an incomplete replica that both count has the dataset once, or twice.
         vp_scope: a queue reads from virtual placement by its relations of the scope in use (analysis where the queue
             defines it), or by those of the default scope alone.
+        containers: they are distributed by their rules; or always, where an endpoint has a container if it has a
+            constituent as a whole, and a virtual placement of one is a copy of one file.
     """
 
     named: Literal["best_list", "any_part"] = "best_list"
     distributed: Literal["dataset", "chunk"] = "dataset"
     twice: bool = False
     vp_scope: VpScope = "in_use"
+    containers: Literal["by_rules", "always_distributed"] = "by_rules"
 
 
 class Locality(Step):

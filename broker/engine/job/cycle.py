@@ -30,10 +30,10 @@ from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, chunk_limits
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import UNDECLARED, evaluate, prepare
+from broker.engine.shared.evaluate import UNDECLARED, Evaluation, evaluate, prepare
 from broker.engine.shared.filter_cache import AlikeRules, KeptAnswers, RuleFault
 from broker.engine.shared.fixed_factors import fixed_factors
-from broker.engine.shared.rank import BEST, BlockRanking, rank, rank_block
+from broker.engine.shared.rank import BEST, BlockRanking, Ranking, rank, rank_block
 from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs, Load, Rule
 from broker.snapshot.snapshot import Snapshot, tightened
@@ -198,8 +198,23 @@ class JobCycle:
     def _ranked(self, block: Block) -> BlockRanking:
         """The ranking of the chunks of a block with the jobs as the snapshot shows them."""
         load, chain, feasible = self._loads(block.facts, block.rows), self.chain, block.evaluation.feasible
-        best = self.best_of(block.rows)
-        return rank_block(block.fixed(), feasible, load, chain.load_weights, chain.cuts, self.faults, best)
+        best, taking = self.best_of(block.rows), self.taking_places(block.evaluation)
+        return rank_block(block.fixed(), feasible, load, chain.load_weights, chain.cuts, self.faults, best, taking)
+
+    def taking_places(self, evaluation: Evaluation) -> Bools | None:
+        """(T, Q): queues that are no candidates, and take a place among the best all the same; None for none."""
+        return None
+
+    def _ranked_alone(self, block: Block, row: int, feasible: AnyArray) -> Ranking:
+        """The ranking of one chunk over its candidates ``feasible``, with jobs placed before it counted."""
+        inside = row - block.rows.start
+        best = int(self.best_of(slice(row, row + 1))[0])
+        taking, rivals = self.taking_places(block.evaluation), feasible
+        if taking is not None and taking[inside].any():
+            rivals = (taking[inside] | block.evaluation.feasible[inside]).nonzero()[0]
+        weights, cuts = self.chain.load_weights, self.chain.cuts
+        found = rank(block.fixed_at(inside, rivals), self.load(block, row, rivals), weights, cuts, best=best)
+        return found if rivals is feasible or taking is None else found.without(taking[inside, rivals])
 
     def best_of(self, rows: slice) -> Ints:
         """(T,): how many candidates each of the chunks ``rows`` gets at most."""
@@ -240,14 +255,7 @@ class JobCycle:
         feasible = block.evaluation.feasible[inside].nonzero()[0]
         if not len(feasible):
             return ChunkResult(row, block, NO_CANDIDATES)
-        load = self.load(block, row, feasible)
-        ranking = rank(
-            block.fixed_at(inside, feasible),
-            load,
-            self.chain.load_weights,
-            self.chain.cuts,
-            best=int(self.best_of(slice(row, row + 1))[0]),
-        )
+        load, ranking = self.load(block, row, feasible), self._ranked_alone(block, row, feasible)
         result = ChunkResult(row, block, "" if len(ranking.chosen) else NO_CANDIDATES, ranked_alone=ranking, load=load)
         result.__dict__["feasible"] = feasible  # known already
         return result

@@ -74,6 +74,13 @@ class Ranking:
     cut: AnyArray
     bootstrap: Bools
 
+    def without(self, taking: Bools) -> Ranking:
+        """The ranking of the other positions, where those of ``taking`` (n,) did no more than take a place."""
+        rest, renumbered = ~taking, np.cumsum(~taking) - 1
+        chosen = renumbered[self.chosen[rest[self.chosen]]]
+        factors = tuple(factor[rest] for factor in self.load_factors)
+        return Ranking(chosen, self.weight[rest], factors, self.cut[rest], self.bootstrap[rest])
+
 
 def cut_codes(cuts: Sequence[LoadCut]) -> tuple[str, ...]:
     """The codes for the indices of :attr:`Ranking.cut`."""
@@ -196,17 +203,22 @@ def rank_block(
     cuts: Sequence[LoadCut],
     faults: list[RuleFault] | None = None,
     best: Ints | None = None,
+    taking: Bools | None = None,
 ) -> BlockRanking:
-    """Rank the candidates ``feasible`` (T, Q) of many chunks, ``best`` (T,) of each, as :func:`rank` does for one."""
-    weight, factors, cut = _weigh(feasible, feasible.shape, fixed, load, load_weights, cuts, faults)
-    passed = feasible & (cut < 0)
+    """Rank the candidates ``feasible`` (T, Q) of many chunks, ``best`` (T,) of each, as :func:`rank` does for one.
+
+    Others, ``taking`` (T, Q), take a place among the best where they weigh enough, and are not chosen.
+    """
+    rivals = feasible if taking is None else feasible | taking
+    weight, factors, cut = _weigh(rivals, rivals.shape, fixed, load, load_weights, cuts, faults)
+    passed = rivals & (cut < 0)
     bootstrap = load.bootstrap & passed
     measured = np.where(passed, weight, -1.0)
     first = bootstrap if load.preferred is None else passed & (load.bootstrap | load.preferred)
     measured[first] = np.inf
     late = passed & ~_best_of_each(measured, passed, best)
     cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
-    return BlockRanking(feasible, weight, factors, cut, bootstrap, (passed & ~late).sum(axis=1), first)
+    return BlockRanking(feasible, weight, factors, cut, bootstrap, (passed & feasible & ~late).sum(axis=1), first)
 
 
 def _best_of_each(measured: Floats, passed: Bools, best: Ints | None) -> Bools:

@@ -11,7 +11,7 @@ from broker.engine.analysis.candidates import analysis_candidates, has_auto, mat
 from broker.engine.analysis.steps import Wishes
 from tests.engine.analysis.analysis_requests import reading_grid, requests
 from tests.engine.small_work import chunk_table
-from tests.snapshot.raw_grid import uses
+from tests.snapshot.raw_grid import queue, ucore, uses
 
 NAMES = ["ANALY_CERN", "CERN", "CERN_T0", "MWT2", "a.c", "abc"]
 
@@ -88,3 +88,17 @@ def test_wishes_that_a_rule_asks_read_an_endpoint_in_the_scope_in_use() -> None:
     wishes = Wishes().configured({"asked": "by_rule"})
     found = analysis_candidates(chunk_table(1, site="DISK_A"), requests(), GRID, wishes)
     assert {NAMES_OF_GRID[at][0] for at in np.flatnonzero(found.wanted.every[0])} == {"A", "B"}
+
+
+@pytest.mark.parametrize(("site", "queues"), [("P", "P"), ("V", ""), ("U", "U")])
+def test_a_named_unified_queue_without_analysis_has_none_where_a_rule_asks(site: str, queues: str) -> None:
+    """V runs production and is unified: its name is on the list, and passed over as that of a unified queue."""
+    queues_of_grid = [*(queue(name, type="analysis") for name in "ABC"), queue("P"), ucore("U", 8)]
+    grid = reading_grid(schedconfig_json=[*queues_of_grid, queue("V", capability="ucore", corecount=8)])
+    names = [str(name)[0] for name in grid.queues.name]
+    for asked, wanted in (("by_rule", queues), ("first", site)):
+        wishes = Wishes().configured({"asked": asked})
+        found = analysis_candidates(chunk_table(1, site=site), requests(), grid, wishes)
+        own = found.initial.every[0] & found.wanted.every[0]
+        assert "".join(dict.fromkeys(names[at] for at in np.flatnonzero(own))) == wanted, asked
+        assert found.one_preassigned.tolist() == [True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,26 @@ def test_a_block_is_ranked_as_its_chunks_one_by_one(seed: int, queues: int, chun
         assert block.count[row] == len(alone.chosen)
         np.testing.assert_array_equal(together.weight, alone.weight)
         np.testing.assert_array_equal(together.bootstrap, alone.bootstrap)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(11, 16))
+def test_who_takes_a_place_leaves_fewer_to_the_others(seed: int, queues: int) -> None:
+    """The best are counted with them, and named without; in a block as alone."""
+    random = np.random.default_rng(seed)
+    weights = random.choice([1.0, 2.0, 3.0], queues)
+    taking = random.random(queues) < 0.3
+    load = make_load(queues, running=1.0, bootstrap_allowed=False)
+    best = [at for at in np.argsort(-weights, kind="stable")[:BEST] if not taking[at]]
+    alone = rank((weights,), load, (), ()).without(taking)
+    positions = np.flatnonzero(~taking)
+    assert positions[alone.chosen].tolist() == best
+    assert codes(alone).count(None) == len(best)
+    columns: dict[str, Any] = {one.name: getattr(load, one.name) for one in dataclasses.fields(load)}
+    rows: dict[str, Any] = {name: None if column is None else column[None] for name, column in columns.items()}
+    block = rank_block((weights[None],), ~taking[None], Load(**rows), (), (), taking=taking[None])
+    together = block.of(0, positions)
+    assert (together.chosen.tolist(), block.count.tolist()) == (alone.chosen.tolist(), [len(best)])
+    assert together.cut.tolist() == alone.cut.tolist()
 
 
 class Broken(LoadWeight):
