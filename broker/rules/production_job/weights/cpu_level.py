@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import RowsByKind
-from broker.rules.contract import JobPairs, Weight
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Floats, RowsByKind
+from broker.rules.contract import JobPairs, Options, Weight
+
+
+class CpuLevelOptions(Options):
+    """Which tasks have a preference.
+
+    Attributes:
+        without_release: a task that names no release has one like others, or has none.
+    """
+
+    without_release: Literal["counts", "none"] = "counts"
 
 
 class CpuLevel(Weight[JobPairs]):
@@ -17,8 +31,13 @@ class CpuLevel(Weight[JobPairs]):
     code = "cpu_level"
     title = "The share of the queue's CPUs that are of the level the task prefers"
     sources = ("worker_nodes",)
+    options: CpuLevelOptions = CpuLevelOptions()
 
-    def factor(self, pairs: JobPairs) -> RowsByKind:
+    def factor(self, pairs: JobPairs) -> Floats | RowsByKind:
         """(T, Q): between 1 and 2."""
         percent = pairs.facts.by_kind("preferred_cpu_percent")
-        return percent.of_table(1.0 + percent.table / 100.0)
+        found = percent.of_table(1.0 + percent.table / 100.0)
+        nothing = [home is None for home in pairs.chunks.transhome.ravel().tolist()]
+        if self.options.without_release == "counts" or not any(nothing):
+            return found
+        return np.where(np.array(nothing)[:, None], 1.0, found.every)

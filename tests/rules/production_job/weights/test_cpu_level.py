@@ -14,3 +14,14 @@ def test_factor(percent: float, expected: float) -> None:
     rule = CpuLevel()
     pairs = JobPairs(make_tasks(), make_queues(), make_facts(preferred_cpu_percent=percent), tuning_for(rule))
     assert factors_of(rule, pairs).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("asked", "transhome", "expected"),
+    [("counts", None, 1.4), ("none", None, 1.0), ("none", "Athena-24.0.41", 1.4), ("counts", "Athena-24.0.41", 1.4)],
+)
+def test_a_task_without_a_release(asked: str, transhome: str | None, expected: float) -> None:
+    rule = CpuLevel().configured({"without_release": asked})
+    tasks = make_tasks(transhome=transhome)
+    pairs = JobPairs(tasks, make_queues(), make_facts(preferred_cpu_percent=40.0), tuning_for(rule))
+    assert factors_of(rule, pairs).item() == pytest.approx(expected)
