@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.engine.analysis.steps import AnalysisSteps
+from broker.engine.analysis.steps import FILE_UNAVAILABLE, AnalysisSteps
 from broker.engine.shared.chain import QueueChain
 from broker.rules.contract import AnalysisPairs
 
-FILE_UNAVAILABLE = "file_unavailable"
 #: The filters whose rejections are no reason for a second pass; any other is one, whatever it is in production. Files
 #: that a queue lacks are in PanDA looked at behind both passes.
 TEMPORARY_ISSUES = frozenset(

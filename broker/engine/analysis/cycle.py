@@ -20,7 +20,7 @@ from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis.candidates import AnalysisCandidates, analysis_candidates
-from broker.engine.analysis.chain import FILE_UNAVAILABLE, AnalysisChain
+from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.class_weights import CLASSED_SHARES, Competition, new_basic_weight, weight_by_room
 from broker.engine.analysis.data_facts import NO_COMPLETE_REPLICA, AnalysisData, gather_analysis_data
 from broker.engine.analysis.facts import FactsOfAnalysis
@@ -274,11 +274,7 @@ class AnalysisCycle(LoadTrackingCycle):
 
     def taking_places(self, evaluation: Evaluation) -> Bools | None:
         """(T, Q): queues that lack files of the input, where these are looked for behind the choice of the best."""
-        names = [rule.name for rule in self.chain.filters]
-        step = self.chain.steps.candidate_number
-        if step.options.without_files == "make_room" or FILE_UNAVAILABLE not in names:
-            return None
-        return np.asarray(evaluation.reason == names.index(FILE_UNAVAILABLE))
+        return self.chain.steps.candidate_number.taking(evaluation.reason, [one.name for one in self.chain.filters])
 
     def _competing(self, evaluation: Evaluation) -> Bools:
         """(T, Q): the candidates among which the new basic weight shares jobs out."""
@@ -384,10 +380,9 @@ class AnalysisCycle(LoadTrackingCycle):
     @property
     def weighs_by_table(self) -> bool:
         """Whether all steps are such as the compiled loop knows."""
-        weight = self.chain.steps.basic_weight
-        if self.chain.steps.candidate_number.options.without_files != "make_room":
-            return False
-        return self._used is None and not (self._new and (weight.by_room or weight.options.over != "left"))
+        weight, number = self.chain.steps.basic_weight, self.chain.steps.candidate_number.options
+        known = self._used is None and number.without_files == "make_room"
+        return known and not (self._new and (weight.by_room or weight.options.over != "left"))
 
     def classes_of(self, rows: slice) -> tuple[Floats, Bools, Floats]:
         """(T,) the classes of tasks and whether these count in their shares, and (Q,) the classes of queues."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, Floats, Ints, RowsByKind, any_of, codes_of, taken
-from broker.domain.work import Work
+from broker.domain.work import InputTable, Work
 from broker.engine.analysis.dataset_places import Entries, PairValues, Places, places_of, replicas_at_queues
 from broker.engine.analysis.steps import Locality
 from broker.engine.job.data_facts import InputLimits
@@ -62,25 +62,17 @@ def gather_analysis_data(
     """
     locality, named = reading or (Locality(), None)
     inputs, chunks, real = work.inputs, work.chunks, ~work.inputs.is_pseudo
-    size, count = len(inputs), len(chunks)
+    count = len(chunks)
     storage = codes_of(work.replicas.rse, list(snapshot.storages.name))
-    scattered_containers = locality.options.containers == "always_distributed"
-    seen = _with_placements_as_files(work) if scattered_containers else work
+    always = locality.options.containers == "always_distributed"
+    seen = _with_placements_as_files(work) if always else work
     enough, truly = _completeness(seen, limits)
     flags = _seen(seen, snapshot, storage, (enough, truly))
     able = snapshot.unified.runs_analysis | initial.table.any(axis=0)
     # MAX_MISSING_INPUT_FILES makes a dataset complete for its being there at all, not for a queue's having it
     entries = replicas_at_queues(work, snapshot, storage, truly, able)
-    there = entries
-    if scattered_containers:
-        there = replicas_at_queues(seen, snapshot, storage, truly, able)
-        there = taken(there, np.flatnonzero(there.counted))
-    placed = any_of(there.at, there.counted, size)
-    whole = any_of(there.at, there.complete, size)
-    never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name.tolist()], dtype=np.bool_)
-    distributed = real & placed & ~never & inputs.distributed & ~whole
-    if scattered_containers:
-        distributed |= real & placed & ~never & inputs.is_container
+    there = _counted(replicas_at_queues(seen, snapshot, storage, truly, able)) if always else entries
+    distributed = real & _distributed(there, inputs, always)
     lost = real & ~flags["disk"] & ~flags["tape"] & ~distributed & ~request.allow_incomplete[inputs.chunk]
     no_vp = chunks.merging | request.avoid_vp | chunks.scout | chunks.use_local_io
     by_chunk = locality.options.distributed == "chunk"
@@ -106,6 +98,19 @@ def gather_analysis_data(
         lacks_files=lacks_files,
         lacks_parts=lacks_parts,
     )
+
+
+def _counted(entries: Entries) -> Entries:
+    return taken(entries, np.flatnonzero(entries.counted))
+
+
+def _distributed(there: Entries, inputs: InputTable, always: bool) -> Bools:
+    """(I,): inputs that no queue needs to have as a whole; ``always``: containers among them, whatever their rules."""
+    size = len(inputs)
+    placed, whole = any_of(there.at, there.counted, size), any_of(there.at, there.complete, size)
+    never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name.tolist()], dtype=np.bool_)
+    scattered = inputs.distributed & ~whole
+    return np.asarray(placed & ~never & (scattered | inputs.is_container if always else scattered))
 
 
 def _with_placements_as_files(work: Work) -> Work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,6 +19,9 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.active_user_jobs import ACTIVE_USER_JOBS
 from broker.snapshot.sources.recent_starts import RECENT_STARTS
 from broker.snapshot.sources.task_queues import TASK_QUEUES
+
+#: The rule about files that a queue lacks.
+FILE_UNAVAILABLE = "file_unavailable"
 
 
 class WishesOptions(Options):
@@ -160,6 +164,17 @@ class CandidateNumber(Step):
         names = snapshot.unified.name[snapshot.queues.unified].astype(np.str_)
         nothing: frozenset[str] = frozenset()
         return np.array([np.isin(names, sorted(used.get(int(task), nothing))) for task in tasks], dtype=np.bool_)
+
+    def taking(self, reason: Ints, names: Sequence[str]) -> Bools | None:
+        """(T, Q): queues that take a place among the best although they lack files; None where they make room.
+
+        Args:
+            reason: (T, Q) the number of the rule that rejected each.
+            names: of the rules.
+        """
+        if self.options.without_files == "make_room" or FILE_UNAVAILABLE not in names:
+            return None
+        return np.asarray(reason == names.index(FILE_UNAVAILABLE))
 
     def best(self, ten: Ints, copies: Ints, distributed: Bools, with_input: Ints, every: int) -> Ints:
         """(T,): at most so many."""

@@ -30,8 +30,8 @@ from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, chunk_limits
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import UNDECLARED, Evaluation, evaluate, prepare
-from broker.engine.shared.filter_cache import AlikeRules, KeptAnswers, RuleFault
+from broker.engine.shared.evaluate import UNDECLARED, evaluate, prepare
+from broker.engine.shared.filter_cache import AlikeRules, Evaluation, KeptAnswers, RuleFault
 from broker.engine.shared.fixed_factors import fixed_factors
 from broker.engine.shared.rank import BEST, BlockRanking, Ranking, rank, rank_block
 from broker.gdpconfig import Tuning
@@ -207,8 +207,7 @@ class JobCycle:
 
     def _ranked_alone(self, block: Block, row: int, feasible: AnyArray) -> Ranking:
         """The ranking of one chunk over its candidates ``feasible``, with jobs placed before it counted."""
-        inside = row - block.rows.start
-        best = int(self.best_of(slice(row, row + 1))[0])
+        inside, best = row - block.rows.start, int(self.best_of(slice(row, row + 1))[0])
         taking, rivals = self.taking_places(block.evaluation), feasible
         if taking is not None and taking[inside].any():
             rivals = (taking[inside] | block.evaluation.feasible[inside]).nonzero()[0]
