@@ -14,6 +14,7 @@ from broker.cli.output import print_json, print_table, remark
 from broker.matching.specs.profiles import OWN
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.answers.places import check_place
+from broker.pilots.answers.why_node import WhyNode, why_node
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
@@ -41,6 +42,9 @@ def match_job(
         typer.Option("--node", metavar="FILE", help="Its node in YAML or JSON; without it: jobs that ask for none."),
     ] = None,
     at: Annotated[str | None, at_option("Instant of the request", without=SCENARIO_IF_LOADED)] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Take nothing: what fits, what misses by one condition, which limits hold.")
+    ] = False,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the draw [drawn].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
 ) -> None:
@@ -57,6 +61,9 @@ def match_job(
         with database.begin() as connection:
             check_place(connection, database.names, site, ce, queue)
         moment = moment_of(at, database, of_scenario=True)
+        if why:
+            with database.begin() as connection:
+                return _explain(why_node(Database.raw(connection), pilot, moment), as_json=as_json)
         with database.autocommit() as connection:
             matcher = Matcher(Database.raw(connection), database.names, generator)
             found = matcher.match(pilot, moment)
@@ -68,6 +75,21 @@ def match_job(
         print_json({**dict(told), "pools": pools})
     else:
         _show(told)
+
+
+def _explain(told: WhyNode, *, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+        return
+    tiers = [
+        ("none" if one.tier is None else one.tier, ", ".join(one.types), one.task_queues, one.jobs, one.held)
+        for one in told.fits
+    ]
+    print_table(("tier", "types", "task queues", "jobs", "held by a limit"), tiers, title=f"Fits at {told.panda_queue}")
+    near = [(one.field, one.task_queues, one.jobs) for one in told.near]
+    print_table(("misses by", "task queues", "jobs"), near, title="Misses by one condition")
+    limits = [(one.job_type, one.site, one.running, one.most, one.free) for one in told.limits]
+    print_table(("type", "site", "running", "most", "free"), limits, title="Limits")
 
 
 def _show(told: MatchedJob) -> None:

@@ -104,12 +104,21 @@ def pool_fits(pool: str | None, presented: Collection[str] | None, mapped: Colle
 
 
 def match_task_queues(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, mapped: Collection[str]) -> Ints:
-    """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit.
+    """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
+    fits = conditions_of(queues, pilot, panda_queue, mapped)
+    reason = np.full(len(queues), MATCHES, dtype=np.int64)
+    for index in range(len(fits) - 1, -1, -1):
+        reason[~fits[FIELDS[index]]] = index
+    return reason
 
-    A task queue whose class of CPU time holds jobs that fit and jobs that do not matches: each job is asked when it is
+
+def conditions_of(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, mapped: Collection[str]) -> dict[str, Bools]:
+    """For each field but the limit, in their order, (K,) whether the pilot meets it.
+
+    A task queue whose class of CPU time holds jobs that fit and jobs that do not fits: each job is asked when it is
     taken. ``mapped`` are the pools of the pilot's queue.
     """
-    fits = {
+    return {
         "vo": _same(queues.vo, pilot.vo, lambda vo: vo.lower()),
         "queue": _each(queues.panda_queue, lambda name: name is None or name == panda_queue),
         "resource_type": _each(
@@ -124,10 +133,6 @@ def match_task_queues(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, ma
         "submit_pool": _each(queues.pool, lambda pool: pool_fits(pool, None, mapped)),
         "node": _node_fits(queues.specs, pilot.node),
     }
-    reason = np.full(len(queues), MATCHES, dtype=np.int64)
-    for index in range(len(fits) - 1, -1, -1):
-        reason[~fits[FIELDS[index]]] = index
-    return reason
 
 
 def no_match(reasons: Ints) -> tuple[str, dict[str, int]]:

@@ -1,0 +1,87 @@
+"""What a pilot is told of the jobs that it gets, and of those that it does not get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.matching.specs.node import Node
+from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
+from broker.matching.specs.tags import parse_tags
+from broker.pilots.answers.why_node import FittingTier, LimitState, NearMiss, WhyNode, why_node
+from broker.pilots.model.matcher import Pilot
+from broker.store.connection.database import Database
+from tests.cli.commands import runner
+from tests.pilots.statements.test_job_match import LONG, add_jobs, follow
+from tests.pilots.statements.test_node_match import ask
+from tests.pilots.statements.test_running_limits import count, limit, run
+from tests.store.pool_grid import at, emptied, execute, publish_places, refresh
+
+NODE = Node("SITE_A", cores=8, ram_mb=8192, tags=frozenset(("a",)))
+
+
+@pytest.fixture
+def database(shared: Database) -> Iterator[Database]:
+    publish_places(emptied(shared))
+    refresh(shared, 0)
+    for task, spec in enumerate(
+        (
+            Spec(),
+            Spec(ram_request=Memory(12_000)),
+            Spec(tags=parse_tags("b")),
+            Spec(tags=parse_tags("b"), cores=Bounds(16)),
+        ),
+        11,
+    ):
+        ask(shared, task, JobSpecs((spec,), "lhcb").canonical)
+        add_jobs(shared, 100 * task, task - 9, jeditaskid=task, processingtype="evgen")
+    run(shared, 9000, 5)
+    add_jobs(shared, 1, 3, processingtype="simul")
+    add_jobs(shared, 50, computingsite="QUEUE_B")
+    add_jobs(shared, 60, vo="atlas", computingsite="QUEUE_B")
+    follow(shared)
+    execute(shared, "UPDATE broker.task_queues SET tier = 1 WHERE job_type = 'simul'")
+    limit(shared, simul=5)
+    count(shared)
+    yield shared
+
+
+def told(database: Database, pilot: Pilot) -> WhyNode:
+    with database.begin() as connection:
+        return why_node(Database.raw(connection), pilot, at(0))
+
+
+def test_what_fits_what_is_near_and_what_is_held(database: Database) -> None:
+    assert told(database, replace(LONG, node=NODE)) == WhyNode(
+        panda_queue="QUEUE_A",
+        fits=[
+            FittingTier(tier=1, types=["simul"], task_queues=1, jobs=3, held=3),
+            FittingTier(tier=None, types=["evgen"], task_queues=1, jobs=2, held=0),
+        ],
+        near=[
+            NearMiss(field="node in several parts", task_queues=1, jobs=5),
+            NearMiss(field="node tags", task_queues=1, jobs=4),
+            NearMiss(field="node cpu.ram-mb.request", task_queues=1, jobs=3),
+            NearMiss(field="queue", task_queues=1, jobs=1),
+        ],
+        limits=[LimitState(site="SITE_A", job_type="simul", most=5, running=5, free=0)],
+    )
+    silent = told(database, LONG)
+    assert [one.types for one in silent.fits] == [["simul"]]
+    assert NearMiss(field="node is not told", task_queues=4, jobs=14) in silent.near
+
+
+def test_the_command_takes_nothing(database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = tmp_path / "node.json"
+    node.write_text(json.dumps({"site": "SITE_A", "cpu": {"num_cores": 8, "ram_mb": 8192}, "tags": ["a"]}))
+    broker = runner(capsys, "--db", database.url)
+    asked = ("match-job", "--site", "SITE_A", "--ce", "ce1", "--queue", "long", "--vo", "lhcb", "--node", str(node))
+    found = broker(*asked, "--why", "--json").document
+    assert WhyNode.model_validate(found) == told(database, replace(LONG, node=NODE))
+    text = broker(*asked, "--why").out
+    assert "node cpu.ram-mb.request" in text and "simul" in text
+    assert broker(*asked, "--at", at(1).isoformat(), "--json").document["pandaid"] in (1100, 1101)
