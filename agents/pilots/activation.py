@@ -76,9 +76,8 @@ class ActivationAgent(Agent[ActivationOptions]):
             counts = follow_jobs(connection, names, context.now, order.set, self.options.jobs_of_a_part)
         with context.writing() as connection:
             counted = count_running(Database.raw(connection), names, context.now)
-        # what begins takes its token before, so more is free than was thought only since jobs ended
         counts |= {"task_queues": order.task_queues, "limits": len(counted)}
-        counts["limits_corrected"] = sum(one.changed < 0 for one in counted)
+        counts["limits_corrected"] = sum(one.was_wrong for one in counted)
         return counts
 
     def _emit(self, context: CycleContext, jobs: Sorted) -> None:

@@ -12,8 +12,9 @@ import pytest
 from broker.matching.specs.node import Node
 from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
 from broker.matching.specs.tags import parse_tags
-from broker.pilots.answers.why_node import FittingTier, LimitState, NearMiss, WhyNode, why_node
+from broker.pilots.answers.why_node import FittingTier, NearMiss, WhyNode, why_node
 from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.running_limits import LimitState
 from broker.store.connection.database import Database
 from tests.cli.commands import runner
 from tests.pilots.statements.test_job_match import LONG, add_jobs, follow

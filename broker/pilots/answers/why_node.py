@@ -14,12 +14,10 @@ from pydantic import BaseModel
 from broker.domain.arrays import Bools, Ints
 from broker.pilots.model.match_order import LAST_TIER
 from broker.pilots.model.matcher import Pilot, conditions_of, index_of
+from broker.pilots.statements.running_limits import LimitState, limits_at
 from broker.pilots.statements.task_queue_views import View, read_view
 
 _READ_JOBS = "SELECT task_queue, sum(jobs)::bigint FROM broker.task_queue_levels GROUP BY 1"
-_READ_LIMITS = """
-SELECT site, job_type, most, running, greatest(free, 0) FROM broker.running_limits WHERE site = %(site)s
-ORDER BY free > 0, job_type"""
 
 
 class FittingTier(BaseModel):
@@ -54,24 +52,6 @@ class NearMiss(BaseModel):
     jobs: int
 
 
-class LimitState(BaseModel):
-    """A running limit at the site of the pilot, as it was counted last.
-
-    Attributes:
-        site: of the limit.
-        job_type: of the jobs.
-        most: that may run.
-        running: that ran.
-        free: tokens that are not leased.
-    """
-
-    site: str
-    job_type: str
-    most: int
-    running: int
-    free: int
-
-
 class WhyNode(BaseModel):
     """What there is for a pilot.
 
@@ -93,10 +73,7 @@ def why_node(connection: psycopg.Connection[Any], pilot: Pilot, now: datetime) -
     with connection.cursor(row_factory=tuple_row) as cursor:
         view = read_view(cursor, pilot, now, everywhere=True)
         counted: dict[int, int] = dict(cursor.execute(_READ_JOBS).fetchall())
-        limits = [
-            LimitState(site=site, job_type=kind, most=most, running=running, free=free)
-            for site, kind, most, running, free in cursor.execute(_READ_LIMITS, {"site": view.site})
-        ]
+        limits = limits_at(cursor, view.site)
     if pilot.node is not None:
         pilot = replace(pilot, node=replace(pilot.node, tags=pilot.node.tags | view.tags))
     jobs: Ints = np.array([counted.get(number, 0) for number in view.queues.id.tolist()], dtype=np.int64)

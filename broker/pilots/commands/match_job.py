@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -14,7 +15,7 @@ from broker.cli.output import print_json, print_table, remark
 from broker.matching.specs.profiles import OWN
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.answers.places import check_place
-from broker.pilots.answers.why_node import WhyNode, why_node
+from broker.pilots.answers.why_node import why_node
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
@@ -52,9 +53,9 @@ def match_job(
 
     The pools of the pilot are looked up by its queue.
     """
-    presented = None if node is None else read_node_file(node, OWN)
     pilot = Pilot(
-        site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group, presented
+        site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group,
+        None if node is None else read_node_file(node, OWN),
     )  # fmt: skip
     generator = np.random.default_rng(secrets.randbits(31) if seed is None else seed)
     with open_store(context) as database:
@@ -62,8 +63,7 @@ def match_job(
             check_place(connection, database.names, site, ce, queue)
         moment = moment_of(at, database, of_scenario=True)
         if why:
-            with database.begin() as connection:
-                return _explain(why_node(Database.raw(connection), pilot, moment), as_json=as_json)
+            return _explain(database, pilot, moment, as_json=as_json)
         with database.autocommit() as connection:
             matcher = Matcher(Database.raw(connection), database.names, generator)
             found = matcher.match(pilot, moment)
@@ -71,13 +71,12 @@ def match_job(
             told = matched_job(found, node=pilot.node)
             if not isinstance(found, Match):
                 told = told.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
-    if as_json:
-        print_json({**dict(told), "pools": pools})
-    else:
-        _show(told)
+    _show(told, {**dict(told), "pools": pools} if as_json else None)
 
 
-def _explain(told: WhyNode, *, as_json: bool) -> None:
+def _explain(database: Database, pilot: Pilot, moment: datetime, *, as_json: bool) -> None:
+    with database.begin() as connection:
+        told = why_node(Database.raw(connection), pilot, moment)
     if as_json:
         print_json(told)
         return
@@ -92,7 +91,10 @@ def _explain(told: WhyNode, *, as_json: bool) -> None:
     print_table(("type", "site", "running", "most", "free"), limits, title="Limits")
 
 
-def _show(told: MatchedJob) -> None:
+def _show(told: MatchedJob, document: dict[str, Any] | None) -> None:
+    if document is not None:
+        print_json(document)
+        return
     if told.pandaid is None:
         remark(f"no job for the pilot: {told.reason}")
         print_table(("does not fit", "task queues"), list(told.rejected.items()))

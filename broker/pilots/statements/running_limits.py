@@ -38,6 +38,9 @@ GROUP BY 1, 2 ORDER BY 1, 2"""
 # A statement that takes a job without a token has seen that there is no limit. Those that began before are waited for,
 # so that what they take is counted, and those that come wait.
 _NOBODY_TAKES = "LOCK TABLE broker.running_limits IN ACCESS EXCLUSIVE MODE"
+_READ_LIMITS = """
+SELECT site, job_type, most, running, greatest(free, 0) FROM broker.running_limits WHERE site = %(site)s
+ORDER BY free > 0, job_type"""
 _SET_LIMITS = """
 INSERT INTO broker.running_limits AS known (site, job_type, most, free)
 SELECT site, job_type, most, 0
@@ -105,30 +108,58 @@ SET free = known.free + seen.most - coalesce(running.jobs, 0) - coalesce(leased.
 FROM seen LEFT JOIN running USING (site, job_type) LEFT JOIN leased USING (site, job_type)
 WHERE known.site = seen.site AND known.job_type = seen.job_type
 RETURNING known.site, known.job_type, known.most, known.running,
-    seen.most - coalesce(running.jobs, 0) - coalesce(leased.tokens, 0) - seen.free AS changed"""
+    seen.most - coalesce(running.jobs, 0) - coalesce(leased.tokens, 0) - seen.free AS changed,
+    coalesce(leased.tokens, 0)"""
 
 JOB_TYPE = "left(coalesce(nullif(job.processingtype, ''), job.prodsourcelabel, ''), 64)"
 """SQL: the type of a job, from its row ``job``."""
 
 
 @dataclass(frozen=True)
-class Counted:
-    """A limit, and what was found to run.
+class Limit:
+    """A running limit, as it was counted last.
 
     Attributes:
         site: of the jobs.
         job_type: of the jobs.
         most: that may run.
-        running: that run.
-        changed: by how much more is free than was thought: jobs that ended. Below 0 the counter was wrong, since what
-            begins takes its token first.
+        running: that ran.
     """
 
     site: str
     job_type: str
     most: int
     running: int
+
+
+@dataclass(frozen=True)
+class Counted(Limit):
+    """A limit, and what was found to run.
+
+    Attributes:
+        changed: by how much more is free than was thought: jobs that ended. Below 0: jobs of leases that live run already
+            and are counted twice; or the counter was wrong.
+        leased: tokens of leases that live.
+    """
+
     changed: int
+    leased: int = 0
+
+    @property
+    def was_wrong(self) -> bool:
+        """Whether the counter let more jobs begin than may: what begins takes its token first, so that cannot be."""
+        return self.changed + self.leased < 0
+
+
+@dataclass(frozen=True)
+class LimitState(Limit):
+    """A limit, and what is left of it.
+
+    Attributes:
+        free: tokens that are not leased.
+    """
+
+    free: int
 
 
 def set_limits(connection: sa.Connection, limits_of: LimitsOf) -> int:
@@ -151,6 +182,11 @@ def set_limits(connection: sa.Connection, limits_of: LimitsOf) -> int:
     if known & set(lifted):
         connection.execute(sa.text(_LIFT_LIMITS), _columns(lifted))
     return len(limited)
+
+
+def limits_at(cursor: psycopg.Cursor[Any], site: str) -> list[LimitState]:
+    """The limits at a site, those without room first; ``cursor``: of rows that are tuples."""
+    return [LimitState(*row) for row in cursor.execute(_READ_LIMITS, {"site": site})]
 
 
 def count_running(

@@ -138,7 +138,7 @@ def test_a_job_is_counted_twice_rather_than_not_at_all_while_its_lease_lives(dat
     lease(database, tokens)
     assert tokens.reserve(MC, at(0)) is not None
     run(database, 10, 1)
-    assert count(database, 1) == [Counted(*MC, 8, 1, -1)] and free(database) == 5
+    assert count(database, 1) == [Counted(*MC, 8, 1, -1, 2)] and free(database) == 5
     with psycopg.connect(database.url, autocommit=True) as connection:
         give_back(connection, tokens)
     assert free(database) == 6
@@ -157,7 +157,10 @@ def test_the_tokens_of_a_process_that_died_are_free_again(database: Database, se
 def test_a_counter_that_is_wrong_is_corrected_and_told(database: Database) -> None:
     limited(database, 8)
     execute(database, "UPDATE broker.running_limits SET free = 100")
-    assert count(database) == [Counted(*MC, 8, 0, -92)]
+    (found,) = count(database)
+    assert found == Counted(*MC, 8, 0, -92) and found.was_wrong
+    assert not any(Counted(*MC, 8, 1, *counts).was_wrong for counts in ((-2, 2), (0, 0), (3, 0)))
+    assert Counted(*MC, 8, 1, -3, 2).was_wrong
     assert free(database) == 8
 
 
