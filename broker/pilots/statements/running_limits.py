@@ -137,8 +137,8 @@ class Counted(Limit):
     """A limit, and what was found to run.
 
     Attributes:
-        changed: by how much more is free than was thought: jobs that ended. Below 0: jobs of leases that live run already
-            and are counted twice; or the counter was wrong.
+        changed: by how much more is free than was thought: jobs that ended. Below 0: jobs of leases that live run
+            already and are counted twice; or the counter was wrong.
         leased: tokens of leases that live.
     """
 
