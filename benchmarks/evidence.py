@@ -43,10 +43,9 @@ def bounds(cases: Sequence[Case]) -> str:
     grids = {case.seed: case.scenario_of(case.seed) for case in cases}
     most = [delivered_bound(made, seed) for seed, made in grids.items()]
     least = [mean_wait_bound_s(made, seed) / 60.0 for seed, made in grids.items()]
-    return (
-        f"No policy delivers more than {100 * sum(most) / len(most):.1f} % or lets jobs wait less than "
-        f"{sum(least) / len(least):.1f} min."
-    )
+    said = f"No policy delivers more than {100 * sum(most) / len(most):.1f} %"
+    wait = sum(least) / len(least)
+    return f"{said}, or lets jobs wait less than {wait:.1f} min." if wait >= 0.05 else f"{said}."
 
 
 def table(name: str, comparisons: Sequence[Comparison], bound: str = "") -> str:

@@ -20,7 +20,7 @@ from broker.simulation.model.scenario import Scenario, Task, fits
 from broker.simulation.model.transfers import MOST_BYTES_S
 
 #: Seconds of a slot of time, and groups of jobs by how long they run: more are nearer, and slower.
-SLOT_S, GROUPS = 1800.0, 12
+SLOT_S, GROUPS = 900.0, 12
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,9 @@ def mean_wait_bound_s(scenario: Scenario, seed: int) -> float:
     """Seconds that the jobs which arrive in the window wait at least on average; NaN for none.
 
     A program over slots of time: jobs of a group start after they arrive, and those that started and must have ended
-    within an interval took no more core seconds than it has. What has arrived by the end of a slot and has not started
-    by the end of the next waits for all of that.
+    within an interval took no more core seconds than it has, nor at once more cores than are up. What has arrived by
+    the end of a slot and has not started by the end of the next waits for all of that: up to two slots of each wait are
+    not seen.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -87,11 +88,28 @@ def mean_wait_bound_s(scenario: Scenario, seed: int) -> float:
     core_s = np.array([float(_held(jobs)[group == one].min()) for one in range(count)])
     lasts = np.array([int(np.ceil(float(jobs.run_s[group == one].max()) / SLOT_S)) for one in range(count)])
     rows, limits = _rows(arrived, core_s, lasts, up)
+    rows += _at_once(jobs, group, slots, len(limits))
+    limits += (up / SLOT_S).tolist()
     row, column, value = (np.array(part) for part in zip(*rows, strict=True))
     matrix = coo_array((value, (row, column)), shape=(len(limits), 2 * count * slots)).tocsr()
     cost = np.concatenate([np.zeros(count * slots), np.full(count * slots, SLOT_S)])
     found = linprog(cost, A_ub=matrix, b_ub=np.array(limits), method="highs")
     return float(found.fun) / len(jobs.run_s) if found.status == 0 else 0.0
+
+
+def _at_once(jobs: _Jobs, group: Ints, slots: int, first_row: int) -> list[tuple[int, int, float]]:
+    """A row for each slot of time: the cores of the jobs that have started before it and must run until after it."""
+    rows = []
+    for one in range(int(group.max()) + 1):
+        own = group == one
+        whole = int(float((jobs.run_s * jobs.whole)[own].min()) // SLOT_S) - 1
+        cores = float(jobs.cores[own].min())
+        rows += [
+            (first_row + slot, one * slots + begun, cores)
+            for begun in range(slots)
+            for slot in range(begun + 1, min(slots, begun + 1 + whole))
+        ]
+    return rows
 
 
 def _rows(arrived: Floats, core_s: Floats, lasts: Ints, up: Floats) -> tuple[list[tuple[int, int, float]], list[float]]:
