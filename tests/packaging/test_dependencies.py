@@ -22,7 +22,7 @@ DISTRIBUTIONS = {
 }
 
 # Imported inside the functions that need them.
-OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "rucio", "scipy"}
+OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "psij", "rucio", "scipy"}
 # Of the extras api, web and telemetry. The first two come with FastAPI and uvicorn.
 OF_EXTRAS = {"h11", "starlette", "fastapi", "joserfc", "opentelemetry", "prometheus_client", "structlog", "uvicorn"}
 OF_EXTRAS |= {"httptools", "jinja2", "markupsafe"}
