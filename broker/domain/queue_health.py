@@ -4,8 +4,8 @@ Ends are folded one by one in their order. Of each queue and kind of jobs, and o
 CUSUM of the log-likelihood ratio between the usual and a failing rate, what it was counted from, and whether jobs are
 sent there. The state after a list of ends is the same however the list is cut. Nothing here reads a clock.
 
-Source: E. S. Page, Continuous inspection schemes, Biometrika 41 (1954): the test; HashiCorp Nomad, plan rejection tracker:
-the share of nodes.
+Source: E. S. Page, Continuous inspection schemes, Biometrika 41 (1954): the test; HashiCorp Nomad, plan
+rejection tracker: the share of nodes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ HealthState = Literal["healthy", "suspected", "excluded", "probation"]
 End = Literal["finished", "failed", "payload_failed"]
 #: Kinds of jobs that are judged apart, by the brokerage that places them.
 PRODUCTION, ANALYSIS = "production", "analysis"
+ANALYSIS_LABELS = frozenset({"user", "panda"})
 HOUR_S = 3600.0
 DAY_S = 86_400.0
 #: Failed jobs that are named as evidence.
 NAMED_JOBS = 10
 #: Tasks that are told apart in the evidence.
 NAMED_TASKS = 100
+
+
+def kind_of(prodsourcelabel: str | None) -> str:
+    """The kind of jobs with this label, after the brokerage that places them."""
+    return ANALYSIS if prodsourcelabel in ANALYSIS_LABELS else PRODUCTION
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,8 @@ class QueueHealth:
     """The state of a queue for one kind of jobs, or of one of its nodes.
 
     Attributes:
-        state: ``healthy``; ``suspected``: half of the evidence is there, or it has just come back; ``excluded``: it gets
-            nothing; ``probation``: it gets a few probe jobs.
+        state: ``healthy``; ``suspected``: half of the evidence is there, or it has just come back; ``excluded``: it
+            gets nothing; ``probation``: it gets a few probe jobs.
         statistic: the evidence, from 0.
         since_s: first of the ends that make it up; NaN without any.
         ended, failed: what was counted since; ``tasks`` that failed; ``evidence`` the failed jobs, the last ones.
@@ -274,9 +280,9 @@ class HealthFold:
             if node and self._nodes is not None:
                 self._nodes.setdefault(key[:2], set()).add(node)
         self.touched.add(key)
-        if place.add(job, self.limits, counts=counts) and self._tasks_suffice(place, job):
-            if not node or self._node_may_go(job):
-                place.exclude(job.ended_s, self.limits)
+        found = place.add(job, self.limits, counts=counts) and self._tasks_suffice(place, job)
+        if found and (not node or self._node_may_go(job)):
+            place.exclude(job.ended_s, self.limits)
 
     def _tasks_suffice(self, place: QueueHealth, job: EndedJob) -> bool:
         """Failures of one task say nothing of a queue; those of two do where both finish elsewhere."""

@@ -27,6 +27,7 @@ from broker.snapshot.sources.metrics import METRICS
 from broker.snapshot.sources.pilots import PILOTS
 from broker.snapshot.sources.pins import PINS
 from broker.snapshot.sources.pools import POOLS
+from broker.snapshot.sources.queue_health import QueueHealthSource
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.quota import QUOTA
 from broker.snapshot.sources.recent_starts import RecentStarts
@@ -73,6 +74,7 @@ OFFERED_SOURCES: tuple[type[Source], ...] = (
     ActiveUserJobs,
     RecentStarts,
     TaskQueues,
+    QueueHealthSource,
 )
 
 NAMES = tuple(source.name for source in GRID_SOURCES)

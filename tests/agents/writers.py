@@ -33,6 +33,7 @@ from tests.agents.formats import test_features
 from tests.agents.grid import test_summary_refreshing
 from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_timeouts
 from tests.agents.moving_jobs import fill as fill_moving
+from tests.agents.outcomes import test_outcomes
 from tests.agents.pilots import test_completion, test_pilot_demand, test_submitter
 from tests.agents.pilots.test_activation import replica as dataset_replica
 from tests.agents.pilots.test_activation import scenario as waiting_jobs
@@ -131,6 +132,10 @@ def fill_overloaded(database: Database, folder: Path) -> None:
 def fill_submission(database: Database, folder: Path) -> None:
     jobs = [test_analysis_rebrokerage.user_job(number) for number in (1, 2)]
     fill_moving(database, jobs, jobs_statuslog=[test_analysis_rebrokerage.activated(1, test_analysis_rebrokerage.OLD)])
+
+
+def fill_ends(database: Database, folder: Path) -> None:
+    test_outcomes.archive(database, test_outcomes.failed(1, 0))
 
 
 def fill_jobs(database: Database, folder: Path) -> None:
@@ -252,7 +257,8 @@ def fill_old(database: Database, folder: Path) -> dict[str, Any]:
 
 CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
-    "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(job_status_reports)", "(feed_runs)",
+    "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
+    "(queue_cores)", "(job_status_reports)", "(feed_runs)",
     "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip
 """Kinds of rows that the clean-up removes, each in a transaction."""
@@ -281,6 +287,7 @@ WRITERS: Mapping[str, Writer] = {
         NOON + timedelta(minutes=1),
     ),
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
+    "outcomes": Writer(fill_ends, ("batch", "running")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "pilot_demand": Writer(fill_wanting, ("demand",)),
     "submitter": Writer(fill_submitted, ("plan", "submitted", "workers")),

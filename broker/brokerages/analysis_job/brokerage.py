@@ -66,6 +66,7 @@ from broker.rules.shared.filters.max_io_intensity import MaxIoIntensity
 from broker.rules.shared.filters.memory_max import MemoryMax
 from broker.rules.shared.filters.memory_min import MemoryMin
 from broker.rules.shared.filters.min_walltime import MinWalltime
+from broker.rules.shared.filters.queue_unhealthy import QueueUnhealthy
 from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.rules.shared.filters.requested_cores import RequestedCores
 from broker.rules.shared.filters.shortwalltime import Shortwalltime
@@ -123,6 +124,7 @@ TEMPORARY: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
     Rebrokered(),
     QueueCap(),
     BadJobs(),
+    QueueUnhealthy(),
     UserQueueLength(),
 )
 

@@ -78,6 +78,7 @@ from broker.rules.shared.filters.max_io_intensity import MaxIoIntensity
 from broker.rules.shared.filters.memory_max import MemoryMax
 from broker.rules.shared.filters.memory_min import MemoryMin
 from broker.rules.shared.filters.min_walltime import MinWalltime
+from broker.rules.shared.filters.queue_unhealthy import QueueUnhealthy
 from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.rules.shared.filters.requested_cores import RequestedCores
 from broker.rules.shared.filters.shortwalltime import Shortwalltime
@@ -145,6 +146,7 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
     Pilots(),
     # what was tried there lately in vain
     Rebrokered(),
+    QueueUnhealthy(),
     # input: these compare the candidates that are left, so they come when all else has been asked
     Io(),
     # what was skipped for now is out here, so the rest is asked only of queues that could be used at once

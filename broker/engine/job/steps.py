@@ -71,6 +71,7 @@ STEP_KEYS = (
     "NQUEUELIMITSITE",
     "MIN_WEIGHT",
     *TIGHTENING_KEYS,
+    "LEARNED_FAILING_QUEUES",
 )
 #: Those of them that are limits of what moves within a cycle, and no part of any fact.
 LIMIT_KEYS = frozenset(("NQUEUELIMITSITE", "MIN_WEIGHT"))

@@ -10,6 +10,7 @@ from pydantic import Field
 from broker.decisions.answers.decision_model import Figure
 from broker.domain.decisions import Observation
 from broker.feeds.statements.queue_pins import HeldField
+from broker.outcomes.answers.outcomes import PlaceHealth
 from broker.store.query_context import Answer
 
 
@@ -192,6 +193,7 @@ class QueueAnswer(Answer):
     failing: bool = False
     failed_jobs: int = 0
     finished_jobs: int = 0
+    unhealthy: tuple[PlaceHealth, ...] = ()
 
 
 class TaskAtNucleus(Answer):

@@ -46,6 +46,7 @@ from broker.grid.answers.models import (
     RequestLimit,
 )
 from broker.history.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
+from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.rules.contract import Filter
 from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
@@ -202,6 +203,7 @@ def _answer(
         failing=failing is not None and failing.is_failing,
         failed_jobs=0 if failing is None else failing.failed,
         finished_jobs=0 if failing is None else failing.finished,
+        unhealthy=unhealthy(asking, queue),
     )
 
 
@@ -324,6 +326,18 @@ def queue_sentences(answer: QueueAnswer) -> Iterator[str]:
     if answer.failing:
         total = answer.failed_jobs + answer.finished_jobs
         yield f"Jobs of many tasks fail here: {answer.failed_jobs:,} of {total:,} that ended lately."
+    yield from health_sentences(answer.unhealthy)
+
+
+def health_sentences(places: Iterable[PlaceHealth]) -> Iterator[str]:
+    """How jobs end at the queue as a whole, and at how many of its nodes they fail."""
+    nodes = [one for one in places if one.node]
+    for one in places:
+        if not one.node:
+            yield f"For how jobs end here: {one.sentence}."
+    if nodes:
+        first = ", ".join(one.node for one in nodes[:SUCH_AS])
+        yield f"Jobs fail at {len(nodes)} of its nodes ({first}{', ...' if len(nodes) > SUCH_AS else ''})."
 
 
 def not_a_candidate_sentence(one: NotACandidate) -> str:

@@ -77,6 +77,7 @@ def alarm_sentence(alarm: Alarm) -> str:
             f"{value} of the jobs that ended at {alarm.about} failed: {details.get('failed')} failed, "
             f"{details.get('finished')} finished, {details.get('tasks')} tasks"
         ),
+        "queue_closed": f"{alarm.about}: {details.get('what')}",
         "outputs_waiting": (
             f"{details.get('files')} files of {details.get('datasets')} datasets wait to be registered in Rucio, "
             f"one for {value}: {details.get('reason')}"

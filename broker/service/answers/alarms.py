@@ -14,8 +14,10 @@ from pydantic import Field, ValidationError
 
 from agents.service.configuration import ConfigurationError, config_file
 from broker.domain.parts import MARK
+from broker.domain.queue_health import HealthLimits
 from broker.history.answers.stored_states import ChunkState, chunk_states
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
+from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
 from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended
@@ -134,6 +136,7 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
         *starving(states, facts, used, asking.now),
         *flapping(outcome_changes(asking.connection, since, asking.now, used.flapping_changes), used),
         *failing(failing_queues(asking, used).values(), used),
+        *closed(unhealthy(asking)),
         *outputs_alarms(waiting_outputs(asking.connection), used, asking.now),
     ]
     found.sort(key=lambda one: (GRAVITY[one.severity], one.code, one.since or asking.now, one.about))
@@ -283,6 +286,23 @@ def failing(queues: Iterable[QueueOutcomes], limits: AlarmLimits) -> Iterator[Al
                 key="alarms.failing_percent",
                 since=one.since,
                 details={"failed": one.failed, "finished": one.finished, "tasks": one.tasks_failed},
+            )
+
+
+def closed(places: Iterable[PlaceHealth]) -> Iterator[Alarm]:
+    """Queues that get no jobs, or probe jobs only, for how jobs end there. Pure."""
+    for one in places:
+        if one.state in ("excluded", "probation") and not one.node:
+            yield Alarm(
+                code="queue_closed",
+                severity="warning",
+                about=one.queue,
+                value=one.statistic,
+                limit=HealthLimits().evidence,
+                unit="ln",
+                key="LEARNED_FAILING_QUEUES",
+                since=one.changed,
+                details={"kind": one.kind, "state": one.state, "what": one.sentence},
             )
 
 

@@ -96,6 +96,7 @@ AlarmCode = Literal[
     "task_starving",
     "task_flapping",
     "queue_failing",
+    "queue_closed",
     "outputs_waiting",
     "output_refused",
     "output_dataset_open",

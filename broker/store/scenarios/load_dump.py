@@ -39,6 +39,13 @@ REPLICA_TABLES = (
 """Tables of ours that scenarios hold."""
 
 _ABOUT_SCENARIO = (
+    "queue_record",
+    "queue_failures",
+    "queue_cores",
+    "queue_health",
+    "task_ends",
+    "folded_ends",
+    "outcomes_folded",
     "task_requirements",
     "task_queues",
     "task_queue_levels",

@@ -64,6 +64,9 @@ DECISION_LEGENDS = AgedRows("decision_legends", "decision_legends", "last_used_a
 JOB_ACTIONS = AgedRows("job_actions", "job_actions", "acted_at")
 AGENT_RUNS = AgedRows("agent_runs", "agent_runs", "started_at", _NOT_ITS_LAST)
 REBROKERED_FROM = AgedRows("rebrokered_from", "rebrokered_from", "rebrokered_at")
+QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
+QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")
+QUEUE_CORES = AgedRows("queue_cores", "queue_cores", "hour")
 JOB_STATUS_REPORTS = AgedRows("job_status_reports", "job_status_reports", "reported_at")
 # Expiries and heartbeats are of the database's clock, and so is the proof that nobody holds or lives any more.
 LEASES = AgedRows("leases", "leases", "expires_at", "r.expires_at < clock_timestamp()")

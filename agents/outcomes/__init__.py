@@ -1,0 +1,1 @@
+"""The agent that folds how jobs ended."""

@@ -1,0 +1,158 @@
+"""Queues at which jobs of several tasks fail get no more, until probe jobs finish there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints
+from broker.domain.decisions import Observation, Value
+from broker.domain.facts import not_single
+from broker.domain.queue_health import ANALYSIS, PRODUCTION, HealthLimits, kind_of
+from broker.rules.contract import Filter, JobPairs, Reason, TuningView
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.queue_health import QUEUE_HEALTH, LearnedHealth, LearnedQueues
+
+SWITCH, EVIDENCE, MOST_CLOSED = "LEARNED_FAILING_QUEUES", "LEARNED_FAILING_EVIDENCE", "LEARNED_MOST_CLOSED_SHARE"
+KINDS = (PRODUCTION, ANALYSIS)
+#: So many chunks of a cycle are let through to a queue on probation; other ones in each minute.
+PROBE_CHUNKS = 2
+MINUTE_S = 60.0
+_JOBS_THERE = slice(0, 5)  # defined to running
+
+
+@dataclass(frozen=True)
+class Closed:
+    """What is closed in a cycle.
+
+    Attributes:
+        closed: (2, Q) by kind, production first, the candidates that get nothing.
+        probing: (2, Q) those that only chunks of ``probes`` may go to.
+        probes: (T,) the chunks of this minute.
+        learned: what is known of each queue.
+    """
+
+    closed: Bools
+    probing: Bools
+    probes: Bools
+    learned: LearnedQueues
+
+
+class QueueUnhealthy(Filter[JobPairs]):
+    """Rejects queues that the agent ``outcomes`` found failing for the kind of the chunk, with LEARNED_FAILING_QUEUES.
+
+    At most LEARNED_MOST_CLOSED_SHARE of the online queues is closed at once, those with most evidence; where more fail
+    it is not the queues. A queue on probation gets few jobs. Not for a single pre-assigned queue. Source: E. S. Page,
+    Continuous inspection schemes, 1954.
+    """
+
+    name = "queue_unhealthy"
+    same_in_passes = True
+    reason = Reason(
+        code="queue_unhealthy",
+        title="Jobs of several tasks do not fail at the queue",
+        violation="Jobs of several tasks fail at the queue",
+        no_candidate="runs jobs without failing those of several tasks",
+        who="wait",
+        cure="Wait: the queue gets a few probe jobs after a while, and opens when these finish. `broker outcomes` "
+        "names the errors; operators may switch `LEARNED_FAILING_QUEUES` off.",
+    )
+    kind = "temporary"
+    keys = (SWITCH, EVIDENCE, MOST_CLOSED)
+    sources = (QUEUE_HEALTH,)
+    unknown_policy = "keep"
+    provenance = "Page, Continuous inspection schemes"
+
+    def needs(self, tuning: TuningView) -> tuple[str, ...]:
+        """Nothing while it is switched off."""
+        return self.sources if tuning.flag(SWITCH) else ()
+
+    def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Closed | None:
+        """What is closed; None while it is switched off or nothing is."""
+        learned: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
+        if not learned or not tuning.flag(SWITCH):
+            return None
+        states = [_states(learned, kind, snapshot, tuning) for kind in KINDS]
+        rows = len(work.chunks)
+        minute = int(snapshot.now_s // MINUTE_S)
+        chosen = np.zeros(rows, dtype=np.bool_)
+        chosen[(minute * PROBE_CHUNKS + np.arange(min(PROBE_CHUNKS, rows))) % max(1, rows)] = True
+        unified = snapshot.queues.unified
+        return Closed(
+            np.array([closed[unified] for closed, _ in states]).reshape(len(KINDS), -1),
+            np.array([probing[unified] for _, probing in states]).reshape(len(KINDS), -1),
+            chosen,
+            learned,
+        )
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks without a single pre-assigned queue, where something is closed."""
+        return np.asarray(not_single(pairs.facts) & (pairs.prepared[self.name] is not None))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        known: Closed = pairs.prepared[self.name]
+        kinds = _kinds(pairs)
+        closed, probing = (of[:, pairs.positions][kinds] for of in (known.closed, known.probing))
+        return np.asarray(~closed & (~probing | known.probes[pairs.rows][:, None]))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The evidence, and how many jobs of how many tasks failed within how many hours."""
+        limit = pairs.tuning.number(EVIDENCE)
+        known: Closed | None = pairs.prepared[self.name]
+        if known is None or bool(self.keep(pairs).item()):
+            return Observation(None, "<", limit, "ln", EVIDENCE)
+        kind = KINDS[int(_kinds(pairs)[0])]
+        one = known.learned[str(pairs.candidates.unified_name.item()), kind]
+        return Observation(max(one.statistic, limit), "<", limit, "ln", EVIDENCE, figures(one))
+
+
+def figures(one: LearnedHealth) -> dict[str, Value]:
+    """What the queue was closed for: failed and ended jobs, tasks, hours, and until when (s since 1970)."""
+    percent = 100.0 * one.failed / max(1, one.ended)
+    return {
+        "state": one.state,
+        "failed_jobs": one.failed,
+        "ended_jobs": one.ended,
+        "failed_tasks": one.tasks,
+        "within_h": round(one.hours, 2),
+        "failed_percent": round(percent, 1),
+        "limit_percent": round(limit_percent(HealthLimits()), 1),
+        "closed_until_s": None if math.isnan(one.until_s) else one.until_s,
+        "probes": f"{one.probes_finished} of {one.probes_ended} finished",
+    }
+
+
+def limit_percent(limits: HealthLimits) -> float:
+    """The share of failures above which evidence grows, at the lowest usual rate."""
+    usual, failing = limits.usual_least, limits.usual_least + limits.failing_more
+    up, down = math.log(failing / usual), math.log((1.0 - usual) / (1.0 - failing))
+    return 100.0 * down / (up + down)
+
+
+def _kinds(pairs: JobPairs) -> Ints:
+    return np.array([KINDS.index(kind_of(label)) for label in pairs.chunks.prodsourcelabel[:, 0]], dtype=np.int64)
+
+
+def _states(learned: LearnedQueues, kind: str, snapshot: Snapshot, tuning: TuningView) -> tuple[Bools, Bools]:
+    """(U,) the unified queues that are closed for a kind of jobs, and those on probation with room for probes."""
+    names, online = snapshot.unified.name.tolist(), snapshot.unified.status == "online"
+    most = math.floor(max(1.0, tuning.number(MOST_CLOSED) * int(online.sum()))) if tuning.number(MOST_CLOSED) else 0
+    failing = [
+        (one.statistic, place)
+        for place, name in enumerate(names)
+        if (one := learned.get((name, kind))) is not None
+        and one.state in ("excluded", "probation")
+        and one.statistic >= tuning.number(EVIDENCE)
+    ]
+    failing.sort(key=lambda found: (-found[0], found[1]))
+    there = snapshot.jobs.total[:, _JOBS_THERE].sum(axis=1)
+    closed, probing = np.zeros(len(names), dtype=np.bool_), np.zeros(len(names), dtype=np.bool_)
+    for _, place in failing[:most]:
+        one = learned[names[place], kind]
+        room = one.state == "probation" and there[place] + one.probes_ended < HealthLimits().probe_jobs
+        closed[place], probing[place] = not room, room
+    return closed, probing

@@ -1,0 +1,163 @@
+"""Queues that are closed for how jobs end there: by kind of jobs, at most a share of them, and open for few probes."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.domain.queue_health import ANALYSIS, PRODUCTION
+from broker.rules.contract import JobPairs
+from broker.rules.shared.filters.queue_unhealthy import EVIDENCE, MOST_CLOSED, SWITCH, QueueUnhealthy
+from broker.snapshot.raw import RawSource, Rows
+from broker.snapshot.sources.queue_health import (
+    QUEUE_HEALTH,
+    LearnedHealth,
+    QueueHealthSource,
+    on_probation,
+)
+from tests.rules.builders import tuning_for
+
+NOW_S = 1_785_585_600.0
+ON = {SWITCH: True}
+
+
+def health(state: str = "excluded", statistic: float = 11.0, **more: Any) -> LearnedHealth:
+    figures = {"since_s": NOW_S - 21_600, "last_s": NOW_S, "ended": 50, "failed": 47, "tasks": 9,
+               "changed_s": NOW_S, "until_s": math.nan}  # fmt: skip
+    return LearnedHealth(state, statistic, **(figures | more))  # type: ignore[arg-type]
+
+
+def grid(queues: int = 20, jobs: float = 0.0, **learned: LearnedHealth) -> Any:
+    """Queues Q0, Q1 ... of which the first has two candidates; ``Q0_production`` is what is known of it."""
+    names = [f"Q{place}" for place in range(queues)]
+    unified = np.array([0, *range(queues)])
+    counts = np.zeros((queues, 6))
+    counts[:, 2] = jobs
+    known = {tuple(name.split("_")): one for name, one in learned.items()}
+    return SimpleNamespace(
+        now_s=NOW_S,
+        offered={QUEUE_HEALTH: known},
+        jobs=SimpleNamespace(total=counts),
+        unified=SimpleNamespace(name=np.array(names, dtype=object), status=np.array(["online"] * queues, dtype=object)),
+        queues=SimpleNamespace(unified=unified, unified_name=np.array(names, dtype=object)[unified]),
+    )
+
+
+def pairs_of(snapshot: Any, labels: tuple[str, ...] = ("managed",), single: bool = False, **keys: Any) -> JobPairs:
+    rule = QueueUnhealthy()
+    tuning = tuning_for(rule, **keys)
+    work = SimpleNamespace(chunks=[None] * len(labels))
+    return JobPairs(
+        SimpleNamespace(prodsourcelabel=np.array(labels, dtype=object)[:, None]),  # type: ignore[arg-type]
+        SimpleNamespace(unified_name=snapshot.queues.unified_name[None, :]),  # type: ignore[arg-type]
+        SimpleNamespace(one_preassigned=np.array([[single]])),  # type: ignore[arg-type]
+        tuning,
+        np.arange(len(labels)),
+        np.arange(len(snapshot.queues.unified)),
+        {rule.name: rule.prepare(snapshot, work, tuning)},
+    )
+
+
+def closed(snapshot: Any, labels: tuple[str, ...] = ("managed",), **keys: Any) -> list[list[int]]:
+    """For each chunk the positions of the candidates that it may not have."""
+    pairs, rule = pairs_of(snapshot, labels, **{**ON, **keys}), QueueUnhealthy()
+    if not rule.applies(pairs).any():
+        return [[] for _ in labels]
+    kept = np.broadcast_to(rule.keep(pairs), (len(labels), len(snapshot.queues.unified)))
+    return [np.flatnonzero(~row).tolist() for row in kept]
+
+
+@pytest.mark.parametrize(
+    ("learned", "keys", "expected"),
+    [
+        ({"Q0_production": health()}, {}, [0, 1]),
+        ({"Q0_production": health("suspected")}, {}, []),
+        ({"Q0_production": health()}, {SWITCH: False}, []),
+        ({"Q0_production": health(statistic=10.0)}, {}, [0, 1]),
+        ({"Q0_production": health(statistic=9.99)}, {}, []),
+        ({"Q0_production": health(statistic=12.0)}, {EVIDENCE: 12.5}, []),
+        ({"Q0_production": health()}, {MOST_CLOSED: 0.0}, []),
+        ({"Q0_analysis": health()}, {}, []),
+        ({"elsewhere_production": health()}, {}, []),
+        ({}, {}, []),
+    ],
+)
+def test_what_is_closed(learned: dict[str, LearnedHealth], keys: dict[str, Any], expected: list[int]) -> None:
+    assert closed(grid(**learned), **keys) == [expected]
+
+
+@pytest.mark.parametrize(("label", "kind"), [("managed", PRODUCTION), ("user", ANALYSIS), ("panda", ANALYSIS)])
+def test_a_queue_is_closed_for_the_kind_that_fails(label: str, kind: str) -> None:
+    snapshot = grid(**{f"Q1_{kind}": health()})
+    assert closed(snapshot, (label, "managed" if kind == ANALYSIS else "user")) == [[2], []]
+
+
+def test_at_most_a_share_is_closed_those_with_most_evidence_first() -> None:
+    learned = {f"Q{place}_production": health(statistic=10.0 + place) for place in range(6)}
+    assert closed(grid(20, **learned)) == [[5, 6]]
+    assert closed(grid(20, **learned), **{MOST_CLOSED: 0.2}) == [[3, 4, 5, 6]]
+    assert closed(grid(9, **learned)) == [[6]]  # one always may be
+
+
+def test_on_probation_two_chunks_of_the_minute_may_go_until_the_probes_are_there() -> None:
+    labels = ("managed",) * 5
+    first = [bool(one) for one in closed(grid(Q1_production=health("probation")), labels)]
+    assert first.count(False) == 2
+    later = grid(Q1_production=health("probation"))
+    later.now_s += 60.0
+    assert [bool(one) for one in closed(later, labels)] != first
+    assert all(closed(grid(jobs=5.0, Q1_production=health("probation")), labels))
+    assert all(closed(grid(jobs=3.0, Q1_production=health("probation", probes_ended=2)), labels))
+    assert not all(closed(grid(jobs=2.0, Q1_production=health("probation", probes_ended=2)), labels))
+
+
+def test_a_single_preassigned_queue_is_not_asked() -> None:
+    assert not QueueUnhealthy().applies(pairs_of(grid(Q0_production=health()), single=True, **ON)).any()
+
+
+def test_what_is_seen_agrees_with_what_is_kept_and_says_the_figures() -> None:
+    snapshot = grid(Q0_production=health())
+    pairs, rule = pairs_of(snapshot, **ON), QueueUnhealthy()
+    for at, kept in enumerate(rule.keep(pairs)[0].tolist()):
+        one = JobPairs(
+            pairs.chunks,
+            SimpleNamespace(unified_name=snapshot.queues.unified_name[None, [at]]),  # type: ignore[arg-type]
+            pairs.facts, pairs.tuning, pairs.rows, np.array([at]), pairs.prepared,
+        )  # fmt: skip
+        seen = rule.observe(one)
+        assert seen.operator == "<" and (seen.value is None or float(seen.value) < float(seen.limit)) == kept
+        if not kept:
+            said = seen.inputs
+            assert (said["failed_jobs"], said["ended_jobs"], said["failed_tasks"], said["within_h"]) == (47, 50, 9, 6.0)
+            assert (said["failed_percent"], said["limit_percent"]) == (94.0, 43.9)
+
+
+def test_nothing_is_needed_while_it_is_off() -> None:
+    rule = QueueUnhealthy()
+    assert rule.needs(tuning_for(rule)) == ()
+    assert rule.needs(tuning_for(rule, **ON)) == (QUEUE_HEALTH,)
+
+
+def test_the_source_builds_what_the_agent_left() -> None:
+    columns = QueueHealthSource.reads[0].columns_stored
+    row = ("Q0", "production", "probation", 12.5, 1.0, 3601.0, 10, 9, 3, 5.0, None, 2, 1)
+    raw = RawSource(QUEUE_HEALTH, {QUEUE_HEALTH: Rows(columns, (row,))})
+    found = QueueHealthSource().build(raw, grid())["Q0", "production"]
+    assert (found.state, found.statistic, found.hours, found.tasks, found.probes_ended) == (
+        "probation",
+        12.5,
+        1.0,
+        3,
+        2,
+    )
+    assert math.isnan(found.until_s)
+
+
+def test_candidates_of_a_queue_on_probation_are_known() -> None:
+    learned = {"Q0_production": health("probation"), "Q1_production": health()}
+    assert on_probation(grid(3, **learned)).tolist() == [True, True, False, False]
+    assert on_probation(grid(3)).tolist() == [False] * 4
