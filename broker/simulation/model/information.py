@@ -14,6 +14,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.simulation.model.grid import Grid
+from broker.simulation.model.records import RunLog
 from broker.simulation.model.scenario import Task
 from broker.simulation.model.users import UserReading
 
@@ -51,6 +52,7 @@ class GridView:
         users: jobs of users, with those assigned since, and recent starts.
         jobs_read_s, links_read_s, storages_read_s: instants of the readings.
         own_counters: whether what is assigned is counted before the next reading.
+        runs: all runs of jobs, of which the first ``runs_read`` had ended at the reading; None where nobody logs them.
     """
 
     now_s: float
@@ -71,6 +73,8 @@ class GridView:
     links_read_s: float
     storages_read_s: float
     own_counters: bool = True
+    runs: RunLog | None = None
+    runs_read: int = 0
 
     def waiting(self) -> Floats:
         """(U,) jobs that wait or start, with those assigned since."""
@@ -126,6 +130,7 @@ class Information:
         self._share_hs06 = self._grid.share_hs06.copy()
         self._users = self._grid.users.read(self._grid.events.now)
         self._jobs_at = self._grid.events.now
+        self._runs_read = len(self._grid.log)
         self.assigned = np.zeros_like(self.assigned)
 
     def _read_queues(self) -> None:
@@ -169,4 +174,6 @@ class Information:
             links_read_s=self._links_at,
             storages_read_s=self._storages_at,
             own_counters=self._ages.own_counters,
+            runs=self._grid.log,
+            runs_read=self._runs_read,
         )

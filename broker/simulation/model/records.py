@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -52,6 +53,13 @@ class RunLog:
 
     def __len__(self) -> int:
         return len(self._numbers["task"])
+
+    def ends(self, first: int, last: int) -> Iterator[tuple[int, int, Outcome, float, float]]:
+        """Task, queue, outcome, start and end (s) of some runs, in the order of their ends."""
+        numbers, times = self._numbers, self._times
+        columns = (numbers["task"], numbers["queue"], numbers["outcome"], times["start_s"], times["end_s"])
+        for task, queue, outcome, start_s, end_s in zip(*(column[first:last] for column in columns), strict=True):
+            yield task, queue, OUTCOMES[outcome], start_s, end_s
 
     def columns(self) -> RunColumns:
         """All runs as columns."""

@@ -11,10 +11,12 @@ from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts, LinkMatrix
 from broker.simulation.model.information import GridView
 from broker.simulation.model.real.grid_rows import START, VO, instant, share_targets, static_snapshot
+from broker.simulation.model.real.learned import HealthKeeper
 from broker.simulation.model.real.user_figures import analysis_grid, outside_values
 from broker.simulation.model.scenario import Scenario
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
+from broker.snapshot.sources.queue_health import QUEUE_HEALTH
 
 _DEFINED = COUNTED_STATUSES.index("defined")
 _RUNNING = COUNTED_STATUSES.index("running")
@@ -50,6 +52,7 @@ class SnapshotKeeper:
         self._storage_sites = np.array([sites[str(name)] for name in self.base.storages.site_name], dtype=np.int64)
         self._links: tuple[float, LinkMatrix] | None = None
         self._last: tuple[GridView, Snapshot] | None = None
+        self.health = HealthKeeper(scenario)
         self._queues_online: bytes = b""
         self._queues = (self.base.queues, self.base.unified)
 
@@ -91,6 +94,8 @@ class SnapshotKeeper:
         offered = {name: value for name, value in outside_values(self.scenario, view.users).items() if name in sources}
         if SHARE_TARGETS in sources:
             offered[SHARE_TARGETS] = share_targets(self.scenario)
+        if QUEUE_HEALTH in sources:
+            offered[QUEUE_HEALTH] = self.health.learned(view, START.timestamp())
         if users is not None:
             analysis = analysis_grid(self.scenario, view, self._order, users)
             return dataclasses.replace(snapshot, analysis=analysis, offered=offered)

@@ -1,0 +1,70 @@
+"""What a broker in the simulation learns from how runs end, as the agent ``outcomes`` does from the archive."""
+
+from __future__ import annotations
+
+from broker.domain.queue_health import ANALYSIS, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
+from broker.simulation.model.information import GridView
+from broker.simulation.model.scenario import Scenario
+from broker.snapshot.sources.queue_health import LearnedHealth, LearnedQueues
+
+#: Seconds between two cycles of the agent, as shipped.
+PERIOD_S = 120.0
+
+
+class HealthKeeper:
+    """Folds the runs that have ended since, once in each period of the agent.
+
+    Args:
+        scenario: of the simulation.
+        limits: of the test.
+
+    Attributes:
+        closings: each exclusion of a queue: when (s), which queue and kind, and after how many counted failures.
+    """
+
+    def __init__(self, scenario: Scenario, limits: HealthLimits | None = None) -> None:
+        self._names = [queue.name for queue in scenario.queues]
+        self._kind = {
+            task.number: ANALYSIS if scenario.kinds[task.kind].analysis else PRODUCTION for task in scenario.tasks
+        }
+        self._fold = HealthFold(HealthLimits() if limits is None else limits)
+        self._read, self._next_s = 0, 0.0
+        self._learned: LearnedQueues = {}
+        self.closings: list[tuple[float, str, str, int]] = []
+
+    def learned(self, view: GridView, epoch_s: float) -> LearnedQueues:
+        """The queues that are not healthy by what has been read of their ends.
+
+        Args:
+            view: of the grid.
+            epoch_s: seconds since 1970 UTC of the beginning of the simulation.
+        """
+        if view.runs is None or view.now_s < self._next_s:
+            return self._learned
+        self._next_s = view.now_s + PERIOD_S
+        for task, queue, outcome, start_s, end_s in view.runs.ends(self._read, view.runs_read):
+            if outcome in ("finished", "failed", "lost"):
+                end = "finished" if outcome == "finished" else "failed"
+                name, kind = self._names[queue], self._kind[task]
+                before = self._fold.places.get((name, kind, ""))
+                was = "" if before is None else before.state
+                self._fold.add(EndedJob(epoch_s + end_s, 0, name, kind, task, end, epoch_s + start_s))
+                place = self._fold.places[name, kind, ""]
+                if place.state == "excluded" != was:
+                    self.closings.append((end_s, name, kind, place.failed))
+        self._read = view.runs_read
+        self._fold.advance(epoch_s + view.now_s)
+        self._fold.forget_tasks(epoch_s + view.now_s)
+        self._learned = {
+            (place.queue, place.kind): _learned(place)
+            for place in self._fold.places.values()
+            if not place.node and place.state != "healthy"
+        }
+        return self._learned
+
+
+def _learned(place: QueueHealth) -> LearnedHealth:
+    return LearnedHealth(
+        place.state, place.statistic, place.since_s, place.last_s, place.ended, place.failed, len(place.tasks),
+        place.changed_s, place.until_s, place.probes_ended, place.probes_finished,
+    )  # fmt: skip
