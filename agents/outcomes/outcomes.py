@@ -20,6 +20,8 @@ from broker.outcomes.model.record import ArchivedJob, judged, kind_of
 from broker.outcomes.statements import outcome_rows
 from broker.store.connection.tables import TableCatalogue
 
+_OF_TEST = {"evidence", "node_evidence", "usual_least", "tasks", "probe_jobs", "probe_finished"}
+
 
 class OutcomesOptions(AgentOptions):
     """Options of the agent.
@@ -57,14 +59,7 @@ class OutcomesOptions(AgentOptions):
     @property
     def limits(self) -> HealthLimits:
         """Of the test."""
-        return HealthLimits(
-            evidence=self.evidence,
-            node_evidence=self.node_evidence,
-            usual_least=self.usual_least,
-            tasks=self.tasks,
-            probe_jobs=self.probe_jobs,
-            probe_finished=self.probe_finished,
-        )
+        return HealthLimits(**self.model_dump(include=_OF_TEST))
 
 
 class OutcomesAgent(Agent[OutcomesOptions]):

@@ -42,6 +42,7 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "match": ("",),
     "match-job": ("--queue", "Q", "--site", "S", "--ce", "C", "--vo", "atlas"),
     "nucleus": (),
+    "outcomes": (),
     "pause": ("all", "--until", "8h", "--reason", "r"),
     "pool list": (),
     "pool queues": ("P",),

@@ -340,8 +340,7 @@ class JobCycle:
         size = np.maximum(np.nan_to_num(self.snapshot.queues.job_chunk_size), 0).astype(np.int64)
         if not self._steps.flag("LEARNED_FAILING_QUEUES"):
             return size
-        probes = HealthLimits().probe_jobs
-        return np.where(on_probation(self.snapshot), np.where(size > 0, np.minimum(size, probes), probes), size)
+        return np.where(on_probation(self.snapshot), HealthLimits().probe_jobs, size)
 
     @cached_property
     def unusable_sources(self) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from broker.outcomes.statements.outcome_rows import RecordLine, record_since, un
 from broker.rules.shared.filters.queue_unhealthy import limit_percent
 from broker.store.query_context import Answer, Asking
 
+_SHOWN = ("queue", "kind", "node", "state", "failed", "ended", "probes_finished", "probes_ended")
+
 
 class PlaceHealth(Answer):
     """A queue, or one of its nodes, that is not healthy for a kind of jobs.
@@ -96,10 +98,7 @@ def _line(one: RecordLine) -> QueueOutcome:
     return QueueOutcome(
         queue=one.queue,
         kind=one.kind,
-        finished=cell.finished,
-        failed=cell.failed,
-        closed=cell.closed,
-        lost=cell.lost,
+        **{name: getattr(cell, name) for name in ("finished", "failed", "closed", "lost")},
         failed_percent=round(100.0 * cell.failed / ended, 1) if ended else None,
         by_fault=dict(one.by_fault),
         by_class=dict(one.by_class),
@@ -112,20 +111,13 @@ def _line(one: RecordLine) -> QueueOutcome:
 
 def _place(one: QueueHealth) -> PlaceHealth:
     return PlaceHealth(
-        queue=one.queue,
-        kind=one.kind,
-        node=one.node,
-        state=one.state,
+        **{name: getattr(one, name) for name in _SHOWN},
         statistic=round(one.statistic, 2),
-        failed=one.failed,
-        ended=one.ended,
         tasks=len(one.tasks),
         jobs=one.evidence,
         since=_instant(one.since_s),
         changed=_instant(one.changed_s),
         until=_instant(one.until_s),
-        probes_finished=one.probes_finished,
-        probes_ended=one.probes_ended,
         sentence=health_sentence(one),
     )
 

@@ -19,38 +19,29 @@ QUEUE_HEALTH = "queue_health"
 #: Twice the period of the agent ``outcomes`` as shipped.
 MAX_AGE_S = 240.0
 _COLUMNS = (
-    "queue", "kind", "state", "statistic", "since_s", "last_s", "ended", "failed", "tasks", "changed_s", "until_s",
-    "probes_ended", "probes_finished",
+    "queue", "kind", "state", "statistic", "since_s", "last_s", "ended", "failed", "tasks", "until_s", "probes_ended",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LearnedHealth:
-    """What is known of a queue that is not healthy; times are seconds since 1970 UTC, NaN where there is none.
+    """What is known of a queue that is not healthy.
 
     Attributes:
         statistic: logarithm of the likelihood ratio of failing over usual.
-        ended, failed, tasks: jobs since ``since_s``, how many failed, and of how many tasks those were.
-        changed_s, until_s: since when the state holds, and when it ends by itself.
-        probes_ended, probes_finished: jobs of the probation.
+        failed_jobs, ended_jobs, failed_tasks: what it is made of, and within how many hours these jobs ended.
+        until_s: when the state ends by itself (seconds since 1970 UTC); NaN where it does not.
+        probes: jobs of the probation that have ended.
     """
 
     state: HealthState
     statistic: float
-    since_s: float
-    last_s: float
-    ended: int
-    failed: int
-    tasks: int
-    changed_s: float
+    failed_jobs: int
+    ended_jobs: int
+    failed_tasks: int
+    hours: float
     until_s: float
-    probes_ended: int = 0
-    probes_finished: int = 0
-
-    @property
-    def hours(self) -> float:
-        """Within how many hours the jobs ended that were counted."""
-        return max(0.0, self.last_s - self.since_s) / 3600.0
+    probes: int = 0
 
 
 LearnedQueues = Mapping[tuple[str, str], LearnedHealth]
@@ -66,7 +57,7 @@ class QueueHealthSource(Source):
             name=QUEUE_HEALTH,
             columns_stored=_COLUMNS,
             statement="SELECT queue, kind, state, statistic, since_s, last_s, ended, failed,"
-            " cardinality(tasks) AS tasks, changed_s, until_s, probes_ended, probes_finished"
+            " cardinality(tasks) AS tasks, until_s, probes_ended"
             " FROM broker.queue_health WHERE node = '' AND state <> 'healthy' ORDER BY queue, kind",
         ),
     )
@@ -77,15 +68,16 @@ class QueueHealthSource(Source):
         """Build, by queue and kind, the queues that are not healthy."""
         found = {}
         for row in raw.rows(QUEUE_HEALTH).records():
+            within_s = _seconds(row["last_s"]) - _seconds(row["since_s"])
             found[row["queue"], row["kind"]] = LearnedHealth(
                 state=row["state"],
                 statistic=float(row["statistic"]),
-                ended=int(row["ended"]),
-                failed=int(row["failed"]),
-                tasks=int(row["tasks"]),
-                probes_ended=int(row["probes_ended"]),
-                probes_finished=int(row["probes_finished"]),
-                **{name: _seconds(row[name]) for name in ("since_s", "last_s", "changed_s", "until_s")},
+                failed_jobs=int(row["failed"]),
+                ended_jobs=int(row["ended"]),
+                failed_tasks=int(row["tasks"]),
+                hours=max(0.0, within_s) / 3600.0,
+                until_s=_seconds(row["until_s"]),
+                probes=int(row["probes_ended"]),
             )
         return found
 

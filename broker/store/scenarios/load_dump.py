@@ -27,6 +27,7 @@ from broker.store.scenarios.scenario_file import BadScenario, BadValue, Row, Sce
 from broker.store.schema import migrate
 from broker.store.summaries.worker_node_summaries import SUMMARIES, note_refresh, write_differences
 from broker.store.upkeep.cleanup_jobs import ARCHIVE_SCHEMA, ARCHIVE_TABLES
+from broker.store.upkeep.cleanup_rows import LEARNED_TABLES
 
 REPLICA_TABLES = (
     "dataset_replicas",
@@ -39,13 +40,7 @@ REPLICA_TABLES = (
 """Tables of ours that scenarios hold."""
 
 _ABOUT_SCENARIO = (
-    "queue_record",
-    "queue_failures",
-    "queue_cores",
-    "queue_health",
-    "task_ends",
-    "folded_ends",
-    "outcomes_folded",
+    *LEARNED_TABLES,
     "task_requirements",
     "task_queues",
     "task_queue_levels",

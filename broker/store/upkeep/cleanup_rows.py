@@ -64,6 +64,10 @@ DECISION_LEGENDS = AgedRows("decision_legends", "decision_legends", "last_used_a
 JOB_ACTIONS = AgedRows("job_actions", "job_actions", "acted_at")
 AGENT_RUNS = AgedRows("agent_runs", "agent_runs", "started_at", _NOT_ITS_LAST)
 REBROKERED_FROM = AgedRows("rebrokered_from", "rebrokered_from", "rebrokered_at")
+#: What the agent ``outcomes`` has learned; it is about the scenario that it was learned from.
+LEARNED_TABLES = (
+    "queue_record", "queue_failures", "queue_cores", "queue_health", "task_ends", "folded_ends", "outcomes_folded",
+)  # fmt: skip
 QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
 QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")
 QUEUE_CORES = AgedRows("queue_cores", "queue_cores", "hour")

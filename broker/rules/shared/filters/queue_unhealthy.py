@@ -112,17 +112,17 @@ class QueueUnhealthy(Filter[JobPairs]):
 
 def figures(one: LearnedHealth) -> dict[str, Value]:
     """What the queue was closed for: failed and ended jobs, tasks, hours, and until when (s since 1970)."""
-    percent = 100.0 * one.failed / max(1, one.ended)
+    percent = 100.0 * one.failed_jobs / max(1, one.ended_jobs)
     return {
         "state": one.state,
-        "failed_jobs": one.failed,
-        "ended_jobs": one.ended,
-        "failed_tasks": one.tasks,
-        "within_h": round(one.hours, 2),
+        "failed_jobs": one.failed_jobs,
+        "ended_jobs": one.ended_jobs,
+        "failed_tasks": one.failed_tasks,
+        "within_h": None if math.isnan(one.hours) else round(one.hours, 2),
         "failed_percent": round(percent, 1),
         "limit_percent": round(limit_percent(HealthLimits()), 1),
         "closed_until_s": None if math.isnan(one.until_s) else one.until_s,
-        "probes": f"{one.probes_finished} of {one.probes_ended} finished",
+        "probe_jobs_ended": one.probes,
     }
 
 
@@ -153,6 +153,6 @@ def _states(learned: LearnedQueues, kind: str, snapshot: Snapshot, tuning: Tunin
     closed, probing = np.zeros(len(names), dtype=np.bool_), np.zeros(len(names), dtype=np.bool_)
     for _, place in failing[:most]:
         one = learned[names[place], kind]
-        room = one.state == "probation" and there[place] + one.probes_ended < HealthLimits().probe_jobs
+        room = one.state == "probation" and there[place] + one.probes < HealthLimits().probe_jobs
         closed[place], probing[place] = not room, room
     return closed, probing

@@ -64,7 +64,8 @@ class HealthKeeper:
 
 
 def _learned(place: QueueHealth) -> LearnedHealth:
+    hours = max(0.0, place.last_s - place.since_s) / 3600.0
     return LearnedHealth(
-        place.state, place.statistic, place.since_s, place.last_s, place.ended, place.failed, len(place.tasks),
-        place.changed_s, place.until_s, place.probes_ended, place.probes_finished,
+        place.state, place.statistic, place.failed, place.ended, len(place.tasks), hours, place.until_s,
+        place.probes_ended,
     )  # fmt: skip

@@ -26,8 +26,7 @@ ON = {SWITCH: True}
 
 
 def health(state: str = "excluded", statistic: float = 11.0, **more: Any) -> LearnedHealth:
-    figures = {"since_s": NOW_S - 21_600, "last_s": NOW_S, "ended": 50, "failed": 47, "tasks": 9,
-               "changed_s": NOW_S, "until_s": math.nan}  # fmt: skip
+    figures = {"ended_jobs": 50, "failed_jobs": 47, "failed_tasks": 9, "hours": 6.0, "until_s": math.nan}
     return LearnedHealth(state, statistic, **(figures | more))  # type: ignore[arg-type]
 
 
@@ -111,8 +110,8 @@ def test_on_probation_two_chunks_of_the_minute_may_go_until_the_probes_are_there
     later.now_s += 60.0
     assert [bool(one) for one in closed(later, labels)] != first
     assert all(closed(grid(jobs=5.0, Q1_production=health("probation")), labels))
-    assert all(closed(grid(jobs=3.0, Q1_production=health("probation", probes_ended=2)), labels))
-    assert not all(closed(grid(jobs=2.0, Q1_production=health("probation", probes_ended=2)), labels))
+    assert all(closed(grid(jobs=3.0, Q1_production=health("probation", probes=2)), labels))
+    assert not all(closed(grid(jobs=2.0, Q1_production=health("probation", probes=2)), labels))
 
 
 def test_a_single_preassigned_queue_is_not_asked() -> None:
@@ -144,16 +143,11 @@ def test_nothing_is_needed_while_it_is_off() -> None:
 
 def test_the_source_builds_what_the_agent_left() -> None:
     columns = QueueHealthSource.reads[0].columns_stored
-    row = ("Q0", "production", "probation", 12.5, 1.0, 3601.0, 10, 9, 3, 5.0, None, 2, 1)
+    row = ("Q0", "production", "probation", 12.5, 1.0, 3601.0, 10, 9, 3, None, 2)
     raw = RawSource(QUEUE_HEALTH, {QUEUE_HEALTH: Rows(columns, (row,))})
     found = QueueHealthSource().build(raw, grid())["Q0", "production"]
-    assert (found.state, found.statistic, found.hours, found.tasks, found.probes_ended) == (
-        "probation",
-        12.5,
-        1.0,
-        3,
-        2,
-    )
+    assert (found.state, found.statistic, found.hours) == ("probation", 12.5, 1.0)
+    assert (found.failed_tasks, found.probes) == (3, 2)
     assert math.isnan(found.until_s)
 
 
