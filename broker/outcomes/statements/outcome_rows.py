@@ -55,8 +55,8 @@ def read_ends(
 ) -> list[ArchivedJob]:
     """The next jobs, at most so many, that ended between two instants (aware) and were not folded, in their order."""
     query = sa.text(_READ_ENDS.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
-    rows = connection.execute(query, {"since": _naive(since), "until": _naive(until), "jobs": jobs}).mappings()
-    return [_job(row, decode) for row in rows]
+    rows = connection.execute(query, {"since": _naive(since), "until": _naive(until), "jobs": jobs})
+    return [_job({str(name): value for name, value in row.items()}, decode) for row in rows.mappings()]
 
 
 def _job(row: Mapping[str, Any], decode: Decode) -> ArchivedJob:
