@@ -18,7 +18,6 @@ from broker.domain.chosen_candidates import Legend
 from broker.domain.counted_load import ChunkPlan, CountedLoad, QueueJobs
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
-from broker.domain.queue_health import HealthLimits
 from broker.domain.queues import TIGHTENING_KEYS, QueueTable
 from broker.domain.work import Work, WorkTable
 from broker.engine.compiled.columns import MovingState
@@ -38,7 +37,7 @@ from broker.engine.shared.rank import BEST, BlockRanking, Ranking, rank, rank_bl
 from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs, Load, Rule
 from broker.snapshot.snapshot import Snapshot, tightened
-from broker.snapshot.sources.queue_health import on_probation
+from broker.snapshot.sources.queue_health import group_sizes
 
 #: Cells (chunks x candidates) judged at once, and the fewest chunks: they fit the processor's caches, and arrays pay.
 BLOCK_CELLS = 384 * 1024
@@ -333,14 +332,8 @@ class JobCycle:
 
     @cached_property
     def job_chunk_size(self) -> Ints:
-        """(Q,): jobs that each candidate is given at a time, 0 where it has no number of its own.
-
-        A queue that was closed for failures and is on probation gets no more than its probe jobs at a time.
-        """
-        size = np.maximum(np.nan_to_num(self.snapshot.queues.job_chunk_size), 0).astype(np.int64)
-        if not self._steps.flag("LEARNED_FAILING_QUEUES"):
-            return size
-        return np.where(on_probation(self.snapshot), HealthLimits().probe_jobs, size)
+        """(Q,): jobs that each candidate is given at a time, 0 where it has no number of its own."""
+        return group_sizes(self.snapshot, probing=self._steps.flag("LEARNED_FAILING_QUEUES"))
 
     @cached_property
     def unusable_sources(self) -> tuple[str, ...]:

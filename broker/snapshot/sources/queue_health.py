@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools
-from broker.domain.queue_health import HealthState
+from broker.domain.arrays import Bools, Ints
+from broker.domain.queue_health import HealthLimits, HealthState
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source import Source, SourceLimit, StatementRead
@@ -91,3 +91,12 @@ def on_probation(snapshot: Snapshot) -> Bools:
     learned: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
     names = {queue for (queue, _), one in learned.items() if one.state == "probation"}
     return np.array([name in names for name in snapshot.queues.unified_name.tolist()], dtype=np.bool_)
+
+
+def group_sizes(snapshot: Snapshot, *, probing: bool) -> Ints:
+    """(Q,) jobs that each candidate is given at a time, 0 where it has no number of its own.
+
+    With ``probing`` a queue on probation gets no more than its probe jobs at a time.
+    """
+    size = np.maximum(np.nan_to_num(snapshot.queues.job_chunk_size), 0).astype(np.int64)
+    return np.where(on_probation(snapshot), HealthLimits().probe_jobs, size) if probing else size
