@@ -48,7 +48,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference bench bench-panda panda-drift \
+.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -221,6 +221,10 @@ $(JEDI_VENV)/.installed: pyproject.toml plugins/jedi/pyproject.toml plugins/jedi
 reference: $(VENV)/.installed-test
 	$(BIN)/python -m broker.cli.reference
 	$(BIN)/python -m tests.docs.make_pages
+
+# What others depend on, with what is new; what is gone or different still fails.
+contract: $(VENV)/.installed-test
+	BROKER_CONTRACT=add $(PYTEST) -q -p no:schemathesis tests/contract/test_promises.py
 
 clean:
 	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) build dist .mypy_cache .ruff_cache .hypothesis
