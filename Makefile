@@ -48,7 +48,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract bench bench-panda panda-drift \
+.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -77,6 +77,8 @@ help:
 	@echo "make soak        run the long tests"
 	@echo "make audit       ask for known vulnerabilities of what constraints.txt pins"
 	@echo "make wheel-test  build the wheel and run the demo from it in an empty directory"
+	@echo "make contract    add what is new to what is promised (tests/contract/promises.json)"
+	@echo "make release     wheels and sdists, the same bytes from two builds, with sums, bill of materials and provenance"
 	@echo "make clean       remove $(VENV) and what was built"
 
 demo: $(VENV)/.installed-embedded
@@ -222,12 +224,21 @@ reference: $(VENV)/.installed-test
 	$(BIN)/python -m broker.cli.reference
 	$(BIN)/python -m tests.docs.make_pages
 
+# Wheels and sdists, the same bytes from two builds, with their sums, bill of materials and provenance, in dist.
+release: $(RELEASE_VENV)/.installed
+	$(RELEASE_VENV)/bin/python .ci/release
+
+$(RELEASE_VENV)/.installed: Makefile
+	$(PYTHON) -m venv $(RELEASE_VENV)
+	$(RELEASE_VENV)/bin/python -m pip install --quiet $(RELEASE_TOOLS)
+	touch $@
+
 # What others depend on, with what is new; what is gone or different still fails.
 contract: $(VENV)/.installed-test
 	BROKER_CONTRACT=add $(PYTEST) -q -p no:schemathesis tests/contract/test_promises.py
 
 clean:
-	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) $(RELEASE_VENV) build dist .mypy_cache .ruff_cache .hypothesis
 
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python

@@ -18,7 +18,7 @@ from hatchling.builders.wheel import WheelBuilder
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-EXTRAS = {"api", "web", "rucio", "telemetry"}
+EXTRAS = {"api", "fast", "web", "rucio", "telemetry"}
 
 
 def copied_for_the_build() -> list[tuple[str, str]]:

@@ -41,8 +41,10 @@ def shipped(folder: str) -> set[str]:
     }
 
 
-def test_the_versions_agree() -> None:
-    assert broker.__version__ == PROJECT["version"]
+def test_server_wheel_and_plug_in_have_one_version(wheel: Path) -> None:
+    plugin = tomllib.loads((ROOT / "plugins" / "jedi" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert broker.__version__ == plugin["version"] == wheel.name.split("-")[1]
+    assert "version" in PROJECT["dynamic"] and "version" not in PROJECT
 
 
 def test_everything_that_is_read_at_run_time_is_in_the_wheel(wheel: Path) -> None:

@@ -1,0 +1,70 @@
+"""``.ci/release``: the same bytes from two builds, and what is said of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import runpy
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import broker
+from tests.docs.source_tree import ROOT
+
+SCRIPT = ROOT / ".ci" / "release"
+VERSION = broker.__version__
+MADE = {
+    f"gridbroker-{VERSION}-py3-none-any.whl",
+    f"gridbroker-{VERSION}.tar.gz",
+    f"gridbroker_jedi-{VERSION}-py3-none-any.whl",
+    f"gridbroker_jedi-{VERSION}.tar.gz",
+}
+
+
+@pytest.fixture(scope="module")
+def release() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release without its bill of materials, which would be installed from an index."""
+    folder: Path = tmp_path_factory.mktemp("release") / "dist"
+    words = [sys.executable, str(SCRIPT), "--folder", str(folder), "--no-sbom"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_release_has_wheels_and_sdists_of_both_with_their_sums(built: Path) -> None:
+    lines = [line.split("  ") for line in (built / "SHA256SUMS").read_text(encoding="utf-8").splitlines()]
+    assert {name for _, name in lines} == MADE | {"provenance.json"}
+    assert all(hashlib.sha256((built / name).read_bytes()).hexdigest() == digest for digest, name in lines)
+
+
+def test_the_provenance_names_files_and_commit_and_nothing_of_this_machine(built: Path) -> None:
+    text = (built / "provenance.json").read_text(encoding="utf-8")
+    found = json.loads(text)
+    assert {one["name"] for one in found["subject"]} == MADE
+    assert len(found["source"]["commit"]) == 40
+    assert "hatchling" in found["builder"]["tools"]
+    assert str(ROOT) not in text and str(built) not in text
+
+
+def test_times_in_the_archives_are_those_of_the_commit(built: Path) -> None:
+    epoch = json.loads((built / "provenance.json").read_text(encoding="utf-8"))["source"]["source_date_epoch"]
+    with tarfile.open(built / f"gridbroker-{VERSION}.tar.gz") as archive:
+        assert {member.mtime for member in archive.getmembers()} == {epoch}
+    with zipfile.ZipFile(built / f"gridbroker-{VERSION}-py3-none-any.whl") as archive_of_wheel:
+        assert len({member.date_time for member in archive_of_wheel.infolist()}) == 1
+
+
+def test_a_build_with_other_bytes_is_named(release: dict[str, Any]) -> None:
+    assert release["unequal"]({"a": "1", "b": "2"}, {"a": "1", "b": "2"}) == []
+    assert release["unequal"]({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
