@@ -24,6 +24,8 @@ PARTITIONED = {
 }
 VIEWS = ("mv_worker_node_summary", "mv_worker_node_gpu_summary")
 ROLE = "broker_least"
+TRIGGERS = "schema/panda/0166_activated_jobs.sql"
+"""Triggers that tell our schema of activated jobs: PanDA's own tables have none."""
 
 
 def make_panda_schema(database: Database) -> None:
@@ -34,7 +36,8 @@ def make_panda_schema(database: Database) -> None:
         for schema in (names.panda, names.meta):
             connection.exec_driver_sql(f"CREATE SCHEMA {quoted(schema)}")
         for step in read_migrations(PANDA):
-            raw.execute(step.statements(names).encode())
+            if step.label != TRIGGERS:
+                raw.execute(step.statements(names).encode())
         for table, column in PARTITIONED.items():
             whole = f"doma_panda.{table}"
             connection.exec_driver_sql(f"ALTER TABLE {whole} RENAME TO {table}_plain")

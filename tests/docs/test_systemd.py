@@ -146,4 +146,4 @@ def test_the_unit_has_a_home_and_serves_the_api(unit: configparser.ConfigParser)
     service = unit["Service"]
     assert service["Environment"] == f"BROKER_HOME=/var/lib/{service['StateDirectory']}"
     assert "--api" in shlex.split(service["ExecStart"])
-    assert "[web" in blocks()[0]
+    assert "web" in re.findall(r"\[([a-z,]+)\]", blocks()[0])[0].split(",")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from broker.domain.queue_health import ANALYSIS, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
 from broker.simulation.model.information import GridView
 from broker.simulation.model.scenario import Scenario
@@ -44,7 +46,7 @@ class HealthKeeper:
         self._next_s = view.now_s + PERIOD_S
         for task, queue, outcome, start_s, end_s in view.runs.ends(self._read, view.runs_read):
             if outcome in ("finished", "failed", "lost"):
-                end = "finished" if outcome == "finished" else "failed"
+                end: Literal["finished", "failed"] = "finished" if outcome == "finished" else "failed"
                 name, kind = self._names[queue], self._kind[task]
                 before = self._fold.places.get((name, kind, ""))
                 was = "" if before is None else before.state
