@@ -68,6 +68,7 @@ def test_a_missing_right_ends_in_one_line_with_its_grant(least: Least, statement
     [
         ("SELECT nextval('doma_panda.jobsdefined4_pandaid_seq')", "no agent takes numbers of jobsdefined4_pandaid_seq"),
         ("INSERT INTO doma_panda.jobsdefined4 (pandaid) VALUES (1)", "no agent makes rows of jobsdefined4"),
+        ("INSERT INTO doma_panda.filestable4 (row_id) VALUES (1)", "no agent makes rows of filestable4"),
     ],
 )
 def test_rights_to_make_jobs_are_not_handed_out(least: Least, statement: str, said: str) -> None:
@@ -75,6 +76,25 @@ def test_rights_to_make_jobs_are_not_handed_out(least: Least, statement: str, sa
     with pytest.raises(MissingRight) as refused, database.begin() as connection:
         connection.execute(sa.text(statement))
     assert said in refused.value.remedy and "GRANT" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "words", [("serve", "--once"), ("run", "production_job"), ("run", "production_job", "--dry-run")]
+)
+def test_making_jobs_is_refused_with_the_reason(
+    least: Least, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+) -> None:  # fmt: skip
+    database = least(*READ)
+    migrate.upgrade(database)
+    (tmp_path / "broker.yaml").write_text("job_generation: broker\n", encoding="utf-8")
+    monkeypatch.setenv("BROKER_DATABASE_URL", database.url)
+    monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    said = "".join(capsys.readouterr())
+    assert ended.value.code and "no output files" in said and "the task would never end" in said, said
+    assert "leave job_generation: auto" in said and "GRANT" not in said
 
 
 def test_a_missing_schema_right_names_the_schema(least: Least) -> None:

@@ -54,8 +54,8 @@ _OBJECT = re.compile(r"permission denied for (?P<kind>[a-z ]+?) \"?(?P<name>[^\"
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _MODIFIES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM|FOR UPDATE|FOR NO KEY UPDATE)\s*(?P<target>[\w\".]*)", re.I)
 
-#: New jobs are JEDI's to make; ended ones are moved to ``jobsarchived4`` by an agent that ends them.
-_JOBS = frozenset({"jobsdefined4", "jobsactive4"})
+#: New jobs and their files are JEDI's to make; ended ones are moved to ``jobsarchived4`` by an agent that ends them.
+_MADE_BY_JEDI = frozenset({"jobsdefined4", "jobsactive4", "filestable4"})
 _NOT_OURS = "grant nothing, alongside PanDA JEDI makes the jobs"
 
 
@@ -101,7 +101,7 @@ def _grant(kind: str, name: str, statement: str, names: Names, role: str) -> str
         schema = names.meta
     if name == "t_task":
         schema = "doma_deft"
-    if schema == names.panda and name in _JOBS and "INSERT" in privileges:
+    if schema == names.panda and name in _MADE_BY_JEDI and "INSERT" in privileges:
         return f"{_NOT_OURS}: no agent makes rows of {name}"
     return f"GRANT {', '.join(privileges)} ON {quoted(schema)}.{quoted(name)} {to}"
 
