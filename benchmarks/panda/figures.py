@@ -60,6 +60,8 @@ def check(theirs: Sequence[Round], ours: Sequence[Cycle], rejections: int) -> No
     chunks = {one.chunks for one in theirs} | {one.chunks for one in ours}
     if len(chunks) != 1:
         raise RuntimeError(f"both sides must decide the same chunks, and decided {sorted(chunks)}")
+    if chunks == {0}:
+        raise RuntimeError("the grid has no work for this brokerage: name the others with --brokerage")
     for one in theirs:
         if one.missed:
             raise RuntimeError(f"{one.missed} of PanDA's questions went to the database in a timed round")

@@ -49,14 +49,12 @@ def panda_over(url: str, now: datetime, home: Path) -> Iterator[PandaSite]:
     installation.CLOCK.now = now.replace(tzinfo=None)
     from pandajedi.jediddm.AtlasDDMClient import AtlasDDMClient
 
-    from panda import task_buffer
+    from panda import loading, task_buffer
     from panda.remote import Remote
 
+    loading.complete_loaded(url)
     connection = task_buffer.connect(url)
     try:
-        with connection.cursor() as cursor:
-            cursor.execute((STAND_INS / "panda" / "missing_tables.sql").read_text(encoding="utf-8"))
-        connection.commit()
         task_buffer.fill_statistics(connection)
         task_buffer.load_rucio(connection, home)
         buffer = Remote(task_buffer.task_buffer(connection))

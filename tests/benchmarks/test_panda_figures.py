@@ -67,3 +67,9 @@ def test_no_figures_of_work_that_was_not_done(theirs: Round, ours: Cycle, reject
     check([THEIRS], [OURS], 50)
     with pytest.raises(RuntimeError, match=said):
         check([THEIRS, theirs], [OURS, ours], rejections)
+
+
+def test_a_grid_without_work_for_a_brokerage_is_said() -> None:
+    nothing = replace(THEIRS, chunks=0, brokered=0), replace(OURS, chunks=0, brokered=0)
+    with pytest.raises(RuntimeError, match="no work for this brokerage"):
+        check([nothing[0]], [nothing[1]], 0)

@@ -49,12 +49,26 @@ def load_scenario(url: str, scenario: Scenario) -> None:
             load(database, scenario)
         else:
             _load_alongside(database, scenario)
-    with psycopg2.connect(plain(url)) as connection, connection.cursor() as cursor:
+    with psycopg2.connect(plain(url)) as connection:
+        _fill_beside(connection)
+    connection.close()
+
+
+def complete_loaded(url: str) -> None:
+    """Make our tables, with a scenario in them, what PanDA's classes read."""
+    with psycopg2.connect(plain(url)) as connection:
+        own_tables.complete(connection)
+        _fill_beside(connection)
+    connection.close()
+
+
+def _fill_beside(connection: Any) -> None:
+    with connection.cursor() as cursor:
         cursor.execute(_ROWS)
         for name, columns in _NUMBERED.items():
             highest = ", ".join(f"(SELECT max({column}) FROM doma_panda.{table})" for table, column in columns)
             cursor.execute(f"SELECT setval('doma_panda.{name}', coalesce(greatest({highest}), 0) + 1)")
-    connection.close()
+    connection.commit()
 
 
 def which_tables() -> str:
