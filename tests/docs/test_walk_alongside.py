@@ -189,3 +189,13 @@ def test_what_cannot_run_here_is_on_the_page() -> None:
     kinds = {kind for kind, _ in BLOCKS}
     assert {"pip install . plugins/jedi\npip check"} == {text.strip() for _, text in BLOCKS} & NOT_HERE.keys()
     assert kinds == {"", "sql", "yaml", "ini"}
+
+
+def test_each_step_names_the_profile() -> None:
+    steps = {text[0]: text for text in re.split(r"^## ", PAGE, flags=re.MULTILINE) if re.match(r"\d\. ", text)}
+    assert {number: bool(re.search(r"profile(:| =) panda", text)) for number, text in steps.items()} == dict.fromkeys(
+        "1234", True
+    )
+    for kind, block in BLOCKS:
+        if kind == "ini" and "[gridbroker]" in block:
+            assert "profile = panda\n" in block
