@@ -55,6 +55,9 @@ PROBLEM_CODES: Mapping[str, ProblemCode] = {
     "internal_error": ProblemCode("The service failed.", _LOG),
     "invalid_request": ProblemCode("A field or parameter is wrong.", f"See `errors` in the answer. {_BODY}"),
     "json_too_deep": ProblemCode("The JSON is nested more deeply than is accepted.", _BODY),
+    "no_login": ProblemCode(
+        "There is no login for panda-client here.", "Operators: name an issuer and its client in `config/api.yaml`."
+    ),
     "login_code_used": ProblemCode(
         "The link was used, or is older than a minute.", "Log in at `/login` with the token of the file `api-token`."
     ),

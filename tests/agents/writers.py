@@ -258,7 +258,7 @@ def fill_old(database: Database, folder: Path) -> dict[str, Any]:
 CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
     "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
-    "(queue_cores)", "(job_status_reports)", "(feed_runs)",
+    "(queue_cores)", "(job_status_reports)", "(feed_runs)", "(sandboxes)",
     "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip
 """Kinds of rows that the clean-up removes, each in a transaction."""
@@ -277,7 +277,7 @@ WRITERS: Mapping[str, Writer] = {
     "worker_nodes": Writer(fill_summaries, ("summary",)),
     "fast_rebrokerage": Writer(fill_overloaded, ("tuning", "batch")),
     "analysis_rebrokerage": Writer(fill_submission, ("tuning", "batch")),
-    "activation": Writer(fill_jobs, ("batch", "tuning", "task queues")),
+    "activation": Writer(fill_jobs, ("tuning", "batch", "task queues", "(running limits)")),
     "submit_pool_refresh": Writer(fill_pools, ("resources", "restoring", "mapping"), at(1)),
     "submit_pool_cleanup": Writer(fill_unused_pool, ("pools",), at(86_400)),
     "task_input": Writer(fill_chain, ("dataset",)),

@@ -24,7 +24,7 @@ from broker.engine.shared import pair_state
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
 from broker.engine.shared.pair_state import PairsLeft
 from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, JobPairs, TaskPairs
-from broker.snapshot.source_list import NAMES
+from broker.snapshot.source_list import NAMES, OFFERED_SOURCES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
 from tests.rules.nucleus.random_nuclei import random_nuclei
 from tests.rules.random_tables import one_by_one, random_tables, reordered, told_by_tests
@@ -97,8 +97,13 @@ PANDA = [
     pytest.param(one, rule, id=f"{one.name}-panda-{rule.name}") for one in BROKERAGES for rule in as_panda_has_them(one)
 ]
 EVERY = [*SEED, *PANDA]
-#: Rules that the profile leaves nothing to reject, and one that sees it in a grid, not in the tables.
-KEEPS_ALL = {"production_task-panda-status", "production_job-panda-output_scope"}
+#: Rules that the profile leaves nothing to reject, and those that see it in a grid, not in the tables.
+KEEPS_ALL = {
+    "production_task-panda-status",
+    "production_job-panda-output_scope",
+    "production_job-queue_unhealthy",
+    "analysis_job-queue_unhealthy",
+}
 ALONE = [case for case in EVERY if is_alone(case.values[1])]
 
 
@@ -207,7 +212,7 @@ def test_a_rule_introduces_itself(brokerage: Brokerage, rule: Any) -> None:
     assert rule.code and rule.provenance
     assert rule.kind in ("persistent", "temporary")
     assert "Source: " in (type(rule).__doc__ or "").replace("\n    ", " ")
-    assert set(rule.sources) <= set(NAMES)
+    assert set(rule.sources) <= {*NAMES, *(source.name for source in OFFERED_SOURCES)}
 
 
 @pytest.mark.parametrize("brokerage", BROKERAGES, ids=lambda one: one.name)

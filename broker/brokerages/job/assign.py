@@ -194,7 +194,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
         queued=_each(waiting, size),
         cap=np.full(size, np.nan) if bool(load.urgent) else _each(limit, size),
         bootstrap=ranking.bootstrap[ranking.chosen],
-        chunk_size=cycle.job_chunk_size[result.chosen],
+        chunk_size=cycle.jobs_at_a_time(result.row)[result.chosen],
     )
 
 

@@ -335,6 +335,10 @@ class JobCycle:
         """(Q,): jobs that each candidate is given at a time, 0 where it has no number of its own."""
         return group_sizes(self.snapshot, probing=self._steps.flag("LEARNED_FAILING_QUEUES"))
 
+    def jobs_at_a_time(self, row: int) -> Ints:
+        """(Q,): as ``job_chunk_size``, by the tuning of the chunk of a row."""
+        return self.job_chunk_size
+
     @cached_property
     def unusable_sources(self) -> tuple[str, ...]:
         """Notes on the sources by which nothing could be judged, as ``source_<state>:<name>``."""

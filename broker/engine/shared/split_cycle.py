@@ -67,6 +67,10 @@ class SplitCycle(JobCycle):
         """The figures of the chunk's own cycle."""
         return self._of(result.row).figures_of(result)
 
+    def jobs_at_a_time(self, row: int) -> Ints:
+        """The numbers of the chunk's own cycle."""
+        return self._of(row).jobs_at_a_time(row)
+
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
         """The load of the chunk's own cycle."""
         return self._of(row).load(block, row, feasible)

@@ -23,6 +23,17 @@ ROW = {
     "job_actions": ("acted_at, agent, pandaid, rule, action, code", ":time, 'a', :n, 'r', 'killed', 2"),
     "agent_runs": ("started_at, agent", ":time, 'a'"),
     "rebrokered_from": ("rebrokered_at, jeditaskid, datasetid, queue", ":time, :n, 1, 'Q'"),
+    "queue_record": (
+        "hour, queue, kind, processingtype, resource_type, finished, failed, closed, lost, core_s, failed_core_s, "
+        "ratio_jobs, ratio_ln_sum, ratio_ln_square_sum, waits",
+        ":time, 'q' || :n, 'k', 'p', 'r', 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}'",
+    ),
+    "queue_failures": ("hour, queue, kind, error_class, fault, failed", ":time, 'q' || :n, 'k', 'e', 'site', 1"),
+    "queue_cores": ("hour, queue, kind, most_cores_running", ":time, 'q' || :n, 'all', 8"),
+    "sandboxes": (
+        "used_at, name, username, size_bytes, checksum, uploaded_at, content",
+        ":time, 's' || :n, 'ann', 1, 1, :time, ''",
+    ),
     "job_status_reports": ("reported_at, pandaid, record", ":time, :n, '{}'"),
     "feed_runs": (
         "started_at, feed, by_hand, outcome, documents, changes, left_out",

@@ -90,11 +90,13 @@ class QueueUnhealthy(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks without a single pre-assigned queue, where something is closed."""
-        return np.asarray(not_single(pairs.facts) & (pairs.prepared[self.name] is not None))
+        return np.asarray(not_single(pairs.facts) & (pairs.prepared.get(self.name) is not None))
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q)."""
-        known: Closed = pairs.prepared[self.name]
+        known: Closed | None = pairs.prepared.get(self.name)
+        if known is None:
+            return np.ones((1, 1), dtype=np.bool_)
         kinds = _kinds(pairs)
         closed, probing = (of[:, pairs.positions][kinds] for of in (known.closed, known.probing))
         return np.asarray(~closed & (~probing | known.probes[pairs.rows][:, None]))
@@ -102,7 +104,7 @@ class QueueUnhealthy(Filter[JobPairs]):
     def observe(self, pairs: JobPairs) -> Observation:
         """The evidence, and how many jobs of how many tasks failed within how many hours."""
         limit = pairs.tuning.number(EVIDENCE)
-        known: Closed | None = pairs.prepared[self.name]
+        known: Closed | None = pairs.prepared.get(self.name)
         if known is None or bool(self.keep(pairs).item()):
             return Observation(None, "<", limit, "ln", EVIDENCE)
         kind = KINDS[int(_kinds(pairs)[0])]
