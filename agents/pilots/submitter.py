@@ -171,7 +171,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         """A crash around the submission: the batch job of the name says whether there was one."""
         if not may_be_healed(pilot, context.now, timedelta(seconds=self.options.settle_s)):
             return
-        native = self._system(pilot.executor).find(job_name(self.options.harvester_id, pilot.worker))
+        native = self._system(pilot.executor).find(job_name(self.options.harvester_id, pilot))
         if native is None:
             self._note(context, pilot, "ended", outcome="never_submitted")
         else:
@@ -250,7 +250,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         folder = self.options.folder.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         return PilotJob(
-            job_name(self.options.harvester_id, pilot.worker),
+            job_name(self.options.harvester_id, pilot),
             [_filled(word, words) for word in place.command],
             {**place.environment, **own},
             place.batch_queue,

@@ -104,4 +104,10 @@ def test_only_old_submissions_are_looked_up_by_name() -> None:
     assert may_be_healed(planned, NOW, timedelta(seconds=60))
     assert not may_be_healed(planned, NOW, timedelta(seconds=61))
     assert not may_be_healed(replace(planned, state="submitted"), NOW, timedelta(seconds=60))
-    assert job_name("gridbroker", 7) == "gridbroker-gridbroker-7"
+
+
+def test_a_pilot_of_another_database_with_the_same_number_has_another_name() -> None:
+    (planned,) = pilots(1, "planned", NOW)
+    (later,) = pilots(1, "planned", NOW + timedelta(seconds=1))
+    assert job_name("gridbroker", planned) == f"gridbroker-gridbroker-{planned.worker}-{int(NOW.timestamp()):x}"
+    assert job_name("gridbroker", planned) != job_name("gridbroker", later)

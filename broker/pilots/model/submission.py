@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 PilotState = Literal["planned", "submitted", "running", "ended"]
-JOB_NAME = "gridbroker-{harvester}-{worker}"
+JOB_NAME = "gridbroker-{harvester}-{worker}-{planned_s:x}"
 """Name of the batch job of a pilot; by it a pilot is found after a crash around its submission."""
 WAITING = ("planned", "submitted")
 
@@ -67,9 +67,13 @@ class SubmissionLimits:
     withdrawn_after_s: float
 
 
-def job_name(harvester: str, worker: int) -> str:
-    """The name of the batch job of a pilot."""
-    return JOB_NAME.format(harvester=harvester, worker=worker)
+def job_name(harvester: str, pilot: SentPilot) -> str:
+    """The name of the batch job of a pilot.
+
+    The second in which it was planned is in it: numbers begin anew in another database, whose batch system remembers.
+    """
+    planned_s = int(pilot.planned_at.timestamp())
+    return JOB_NAME.format(harvester=harvester, worker=pilot.worker, planned_s=planned_s)
 
 
 def to_submit(wanted: Sequence[Wanted], alive: Sequence[SentPilot], limits: SubmissionLimits) -> dict[str, int]:

@@ -97,7 +97,8 @@ def test_what_is_wanted_is_sent_once_and_followed(shared: Database, batch: FakeB
     assert cycle(shared, batch, chosen).counts["submitted"] == 2
     assert cycle(shared, batch, chosen).counts["submitted"] == 0, "the same demand is not served twice"
     job = batch.jobs["100"]
-    assert (job.name, job.command, job.queue) == ("gridbroker-gridbroker-1", ["/pilot", "Q", "1"], "main")
+    assert job.name.startswith("gridbroker-gridbroker-1-")
+    assert (job.command, job.queue) == (["/pilot", "Q", "1"], "main")
     assert (job.cores, job.memory_mb, job.walltime_s) == (1, 2000, 86400), "an eighth of the slot"
     assert job.environment == {"A": "b", "HARVESTER_ID": "gridbroker", "HARVESTER_WORKER_ID": "1"}
     assert rows(shared, COUNTS) == [("Q", "SCORE", "submitted", 2)]
