@@ -104,6 +104,7 @@ class JobCycle:
         self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
         self._limits = self._limits_of(chunks)
+        self._jobs_at_a_time = group_sizes(snapshot, probing=self._steps.flag("LEARNED_FAILING_QUEUES"))
         details = any(rule.reads_details for rule in chain.cuts)
         self._details = LoadDetailFacts(snapshot, self._facts.accounting_key, chunks) if details else None
         self._views, faults = prepare(chain, snapshot, self.work, chain.tunings(self.tuning))
@@ -330,14 +331,9 @@ class JobCycle:
         limits = (column[block.rows, None] for column in self._limits)
         return block.evaluation.feasible, block.evaluation.reason, *block.factors, block.facts.all_local, *limits
 
-    @cached_property
-    def job_chunk_size(self) -> Ints:
-        """(Q,): jobs that each candidate is given at a time, 0 where it has no number of its own."""
-        return group_sizes(self.snapshot, probing=self._steps.flag("LEARNED_FAILING_QUEUES"))
-
     def jobs_at_a_time(self, row: int) -> Ints:
-        """(Q,): as ``job_chunk_size``, by the tuning of the chunk of a row."""
-        return self.job_chunk_size
+        """(Q,): jobs that the chunk of a row gives each candidate at a time, 0 where it has no number of its own."""
+        return self._jobs_at_a_time
 
     @cached_property
     def unusable_sources(self) -> tuple[str, ...]:
