@@ -192,6 +192,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             self._note(context, pilot, "ended", outcome=outcome)
             counts["ended"] += 1
         for resource_type, number in to_submit(wanted, alive, place.limits).items():
+            slot = self._slot(context, queue, place, resource_type)
             with context.writing() as connection:
                 planned = submitted_pilots.plan(
                     connection,
@@ -203,14 +204,14 @@ class SubmitterAgent(Agent[SubmitterOptions]):
                 )
             for pilot in planned:
                 context.check()
-                self._submit(context, system, pilot, place, counts)
+                self._submit(context, system, self._job(pilot, place, slot), pilot, counts)
 
     def _submit(
-        self, context: CycleContext, system: BatchSystem, pilot: SentPilot, place: BatchQueue, counts: Counter[str]
+        self, context: CycleContext, system: BatchSystem, job: PilotJob, pilot: SentPilot, counts: Counter[str]
     ) -> None:
         fault_points.reach("before_submission")
         try:
-            native = system.submit(self._job(context, pilot, place))
+            native = system.submit(job)
         except BatchFailed as error:
             self._note(context, pilot, "ended", outcome="refused", detail=str(error))
             counts["refused"] += 1
@@ -234,12 +235,17 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             for one in (row.demand for row in rows)
         ]
 
-    def _job(self, context: CycleContext, pilot: SentPilot, place: BatchQueue) -> PilotJob:
-        """The batch job of a pilot, with the slot that its jobs are counted for."""
+    def _slot(
+        self, context: CycleContext, queue: str, place: BatchQueue, resource_type: str
+    ) -> tuple[int, float, float]:
+        """Cores, MB and seconds of the pilots of a resource type: the slot that their jobs are counted for."""
         with context.database.read_snapshot() as connection:
-            data = pilot_demand.read_queues(connection, context.database.names).get(pilot.panda_queue, {})
+            data = pilot_demand.read_queues(connection, context.database.names).get(queue, {})
             types = pilot_demand.read_types(connection, context.database.names)
-        cores, memory_mb = _slot(place, data, types.get(pilot.resource_type))
+        return *_slot(place, data, types.get(resource_type)), text_number(data.get("maxtime"))
+
+    def _job(self, pilot: SentPilot, place: BatchQueue, slot: tuple[int, float, float]) -> PilotJob:
+        """The batch job of a pilot in its slot, see :meth:`_slot`."""
         words = {
             "queue": pilot.panda_queue,
             "worker": str(pilot.worker),
@@ -254,9 +260,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             [_filled(word, words) for word in place.command],
             {**place.environment, **own},
             place.batch_queue,
-            cores,
-            memory_mb,
-            text_number(data.get("maxtime")),
+            *slot,
             folder,
         )
 
