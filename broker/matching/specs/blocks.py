@@ -135,7 +135,9 @@ class Block:
         number = _whole(value, bools=self.profile.v01)
         if number is None:
             raise SpecRefused(self.at(name), value, "a whole number is wanted")
-        if not least <= number <= MOST:
+        if number > MOST:
+            raise SpecRefused(self.at(name), value, f"a number of at most {MOST:,} is wanted")
+        if number < least:
             wanted = "a positive number" if least == 1 else f"a number of at least {least}"
             raise SpecRefused(self.at(name), value, f"{wanted} is wanted")
         return number

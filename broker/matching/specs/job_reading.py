@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +24,7 @@ from broker.matching.specs.hardware_names import (
     profile_of_name,
     same_architecture,
 )
-from broker.matching.specs.problems import SpecRefused
+from broker.matching.specs.problems import Faults, SpecRefused
 from broker.matching.specs.profiles import OWN, Profile
 from broker.matching.specs.spec import MOST_SPECS, Bounds, GpuNeed, JobSpecs, Memory, Spec
 from broker.matching.specs.tags import Tags, TagsRefused, parse_tags
@@ -43,6 +44,7 @@ _SECONDS = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 ARCH_TAG, SITE_TAG = "arch:", "site:"
 #: The limit of memory, where none is written, is so many times what is requested.
 LIMIT_OF_REQUEST = 2
+_Size = tuple[Bounds, Memory | None, Memory | None]
 
 
 def asks_specs(document: object) -> bool:
@@ -58,9 +60,16 @@ def read_job(document: object, profile: Profile = OWN, vo: str = "") -> JobSpecs
     Raises:
         SpecRefused: with the field and the value.
     """
-    job = Block("", {} if document is None else document, profile)
+    job, faults = Block("", {} if document is None else document, profile), Faults()
     if profile.v01:
-        _check_job_v01(job)
+        faults.of(None, _check_job_v01, job)
+    found = faults.of(None, _specs_of, job, vo)
+    faults.check()
+    return found or JobSpecs((), vo.lower())
+
+
+def _specs_of(job: Block, vo: str) -> JobSpecs:
+    profile = job.profile
     written = job.raw(_key(SPECS, profile))
     alone = None if profile.v01 else job.raw(REQUIREMENTS)
     if written is not None and alone is not None:
@@ -75,8 +84,14 @@ def read_job(document: object, profile: Profile = OWN, vo: str = "") -> JobSpecs
         raise SpecRefused(SPECS, written, "a list of at least one spec is wanted")
     if len(written) > MOST_SPECS:
         raise SpecRefused(SPECS, Number(str(len(written)), len(written)), f"more than {MOST_SPECS} specs")
-    specs = tuple(_read_spec(Block(f"{SPECS}[{at}]", one, profile)) for at, one in enumerate(written))
-    return JobSpecs(specs, vo.lower())
+    faults = Faults()
+    specs = [faults.of(Spec(), _spec_at, at, one, profile) for at, one in enumerate(written)]
+    faults.check()
+    return JobSpecs(tuple(specs), vo.lower())
+
+
+def _spec_at(place: int, written: object, profile: Profile) -> Spec:
+    return _read_spec(Block(f"{SPECS}[{place}]", written, profile))
 
 
 def _key(name: str, profile: Profile) -> str:
@@ -113,40 +128,45 @@ def _read_alone(job: Block, written: object) -> Spec:
     spec = _read_spec(Block(REQUIREMENTS, written, job.profile))
     if (sites or banned) and (spec.sites or spec.banned_sites):
         raise SpecRefused(f"{REQUIREMENTS}.sites", list(spec.sites or spec.banned_sites), "stands twice")
-    return spec if not (sites or banned) else _with_sites(spec, sites, banned)
-
-
-def _with_sites(spec: Spec, sites: tuple[str, ...], banned: tuple[str, ...]) -> Spec:
-    return Spec(**(vars_of(spec) | {"sites": sites, "banned_sites": banned}))
-
-
-def vars_of(spec: Spec) -> dict[str, Any]:
-    """The fields of a spec."""
-    return {name: getattr(spec, name) for name in Spec.__dataclass_fields__}
+    return replace(spec, sites=sites, banned_sites=banned) if sites or banned else spec
 
 
 def _read_spec(block: Block) -> Spec:
-    v01 = block.profile.v01
-    sites, banned = _sites(block)
-    system, glibc, namespaces = _system(block)
-    wall, work = block.whole("wall-time", 1), block.whole(block.one_of("cpu-work", "cpu-work-db12"), 1)
-    if block.profile.complete and wall is None and work is None:
-        raise SpecRefused(block.at("wall-time"), None, "is missing, and so is cpu-work; one of the two is wanted")
-    cpu = block.block("cpu") if v01 or block.has("cpu") else Block(block.at("cpu"), {}, block.profile)
-    cores, request, limit = _cores(cpu)
-    tags = _tags(block)
-    if v01:
-        block.needed("tags")
-    hardware = _architecture(cpu, tags)
-    gpu = _gpu(block)
-    scratch = _scratch(block)
-    panda = _panda_architecture(block)
-    cpu.finish()
+    """One spec; all that is wrong with its parts is told together."""
+    faults = Faults()
+    sites, banned = faults.of(((), ()), _sites, block)
+    system, glibc, namespaces = faults.of((None, None, False), _system, block)
+    wall, work = faults.of((None, None), _time, block)
+    tags = faults.of(None, _tags, block)
+    (cores, request, limit), hardware = faults.of(((Bounds(1, 1), None, None), {}), _cpu, block, tags)
+    gpu = faults.of(None, _gpu, block)
+    scratch = faults.of(None, _scratch, block)
+    panda = faults.of(None, _panda_architecture, block)
+    faults.check()
     block.finish()
     return Spec(
         sites, banned, system, glibc, namespaces, wall, work, cores, request, limit,
         **hardware, gpu=gpu, scratch_mb=scratch, tags=tags, panda_architecture=panda,
     )  # fmt: skip
+
+
+def _time(block: Block) -> tuple[int | None, int | None]:
+    """Least wall-clock seconds, and DB12 seconds."""
+    wall, work = block.whole("wall-time", 1), block.whole(block.one_of("cpu-work", "cpu-work-db12"), 1)
+    if block.profile.complete and wall is None and work is None:
+        raise SpecRefused(block.at("wall-time"), None, "is missing, and so is cpu-work; one of the two is wanted")
+    return wall, work
+
+
+def _cpu(spec: Block, tags: Tags | None) -> tuple[_Size, dict[str, Any]]:
+    """Cores with the memory that is requested and its limit; and the architecture."""
+    block = spec.block("cpu") if spec.profile.v01 or spec.has("cpu") else Block(spec.at("cpu"), {}, spec.profile)
+    faults = Faults()
+    size = faults.of((Bounds(1, 1), None, None), _cores, block)
+    hardware = faults.of({}, _architecture, block, tags)
+    faults.check()
+    block.finish()
+    return size, hardware
 
 
 def _sites(block: Block) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -175,7 +195,7 @@ def _system(block: Block) -> tuple[str | None, str | None, bool]:
     return found
 
 
-def _cores(cpu: Block) -> tuple[Bounds, Memory | None, Memory | None]:
+def _cores(cpu: Block) -> _Size:
     v01 = cpu.profile.v01
     if v01:
         cpu.needed("num-cores")
@@ -219,7 +239,7 @@ def _checked_limit(ram: Block, request: Memory, limit: Memory | None) -> Memory:
 
 
 def _tags(block: Block) -> Tags | None:
-    text = block.raw("tags")
+    text = block.needed("tags") if block.profile.v01 else block.raw("tags")
     if text is None:
         return None
     if isinstance(text, list) and not block.profile.v01:

@@ -21,7 +21,7 @@ from broker.matching.specs.hardware_names import (
 )
 from broker.matching.specs.job_reading import SYSTEMS
 from broker.matching.specs.node import Node
-from broker.matching.specs.problems import SpecRefused
+from broker.matching.specs.problems import Faults, SpecRefused
 from broker.matching.specs.profiles import OWN, Profile
 from broker.matching.versions import version_key
 
@@ -34,35 +34,70 @@ def read_node(document: object, profile: Profile = OWN) -> Node:
     Raises:
         SpecRefused: with the field and the value.
     """
-    node = Block("", {} if document is None else document, profile)
-    if profile.v01:
-        node.check_format_version()
+    node, faults = Block("", {} if document is None else document, profile), Faults()
     is_own = not profile.complete
-    site = node.text("site", empty=profile.v01)
-    if site is None:
-        raise SpecRefused("site", None, "is missing")
-    system, glibc, namespaces = _system(node, is_own=is_own)
-    if not is_own:
-        node.needed("wall-time")
-    wall = node.whole("wall-time", 1)
-    work = node.whole(node.one_of("cpu-work", "cpu-work-db12") if not profile.v01 else "cpu-work", 1)
-    power = None if profile.v01 else node.power("cpu-power-db12")
-    if not is_own and work is None and power is None:
-        name = "cpu-work" if profile.v01 else "cpu_power_db12"
-        raise SpecRefused(node.at(name), None, "is missing")
-    cpu = node.block("cpu") if not is_own or node.has("cpu") else Block("cpu", {}, profile)
-    if not is_own:
-        cpu.needed("num-cores")
-    if profile.v01:
-        cpu.needed("ram-mb")
-        node.needed("tags")
-    cores, ram = cpu.whole("num-cores", 1 if profile.v01 else 0), cpu.whole("ram-mb", 1)
-    hardware = _cpu(cpu, is_own=is_own)
-    gpu = _gpu(node, is_own=is_own)
+    site = faults.of("", _site, node)
+    system, glibc, namespaces = faults.of((None, None, None), _system, node, is_own=is_own)
+    wall = faults.of(None, _wall, node)
+    work, power = faults.of((None, None), _work, node)
+    (cores, ram), hardware = faults.of(((None, None), {}), _size, node, is_own=is_own)
+    gpu = faults.of({}, _gpu, node, is_own=is_own)
+    scratch = faults.of(None, _scratch, node)
+    tags = faults.of((), _tags, node)
+    number = faults.of(None, _number, node)
+    faults.check()
     return Node(
         site, system, glibc, namespaces, wall, work, power, cores, ram,
-        **hardware, **gpu, scratch_mb=_scratch(node), tags=frozenset(node.texts("tags")), number=_number(node),
+        **hardware, **gpu, scratch_mb=scratch, tags=frozenset(tags), number=number,
     )  # fmt: skip
+
+
+def _site(node: Block) -> str:
+    if node.profile.v01:
+        node.check_format_version()
+    site = node.text("site", empty=node.profile.v01)
+    if site is None:
+        raise SpecRefused("site", None, "is missing")
+    return site
+
+
+def _wall(node: Block) -> int | None:
+    if node.profile.complete:
+        node.needed("wall-time")
+    return node.whole("wall-time", 1)
+
+
+def _work(node: Block) -> tuple[int | None, float | None]:
+    """DB12 seconds that are left over all cores, and DB12 of a core."""
+    profile = node.profile
+    work = node.whole("cpu-work" if profile.v01 else node.one_of("cpu-work", "cpu-work-db12"), 1)
+    power = None if profile.v01 else node.power("cpu-power-db12")
+    if profile.complete and work is None and power is None:
+        raise SpecRefused(node.at("cpu-work" if profile.v01 else "cpu_power_db12"), None, "is missing")
+    return work, power
+
+
+def _size(node: Block, *, is_own: bool) -> tuple[tuple[int | None, int | None], dict[str, Any]]:
+    """Cores and memory; and the CPU."""
+    profile, faults = node.profile, Faults()
+    cpu = node.block("cpu") if not is_own or node.has("cpu") else Block("cpu", {}, profile)
+
+    def whole(name: str, least: int, *, needed: bool) -> int | None:
+        if needed:
+            cpu.needed(name)
+        return cpu.whole(name, least)
+
+    cores = faults.of(None, whole, "num-cores", 1 if profile.v01 else 0, needed=not is_own)
+    ram = faults.of(None, whole, "ram-mb", 1, needed=profile.v01)
+    hardware = faults.of({}, _cpu, cpu, is_own=is_own)
+    faults.check()
+    return (cores, ram), hardware
+
+
+def _tags(node: Block) -> tuple[str, ...]:
+    if node.profile.v01:
+        node.needed("tags")
+    return node.texts("tags")
 
 
 def _number(node: Block) -> str | None:

@@ -69,9 +69,10 @@ def read_node_file(file: Path, profile: Profile) -> Node:
 
 
 def spec_refused_in(file: Path, refused: SpecRefused) -> RefusedInput:
-    """The error that the command line shows for a field of a file."""
-    what = refused.detail if refused.value is None else f"{refused.value}: {refused.detail}"
-    return RefusedInput(what, f"{file}, {refused.field or 'the document'}", "correct it")
+    """The error that the command line shows for one field of a file, or for all that are wrong."""
+    if refused.more:
+        return RefusedInput(str(refused), str(file), "correct them")
+    return RefusedInput(refused.what, f"{file}, {refused.field or 'the document'}", "correct it")
 
 
 def verdict_document(verdict: Verdict, profile: Profile) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.cli.commands import Command, Outcome, runner
-from tests.matching.specs.documents_of_tests import GPUS, NODE_V02, alone, job, node
+from tests.matching.specs.documents_of_tests import GPUS, NODE_V02, REMOVED, alone, job, node
 
 
 @pytest.fixture
@@ -68,6 +68,18 @@ def test_a_wrong_file_ends_with_field_and_value(
     error = found.document["error"]
     assert (found.status, error["code"]) == (2, "wrong_use")
     assert field in error["where"] and value in error["what"]
+
+
+def test_all_that_is_wrong_with_a_file_is_told_at_once(broker: Command, tmp_path: Path) -> None:
+    has = node({"cpu.num-cores": -4, "system.user-namespaces": REMOVED, "gpu": {"count": 1}})
+    error = match(broker, tmp_path, job(), has, "--profile", "v0.1", "--json").document["error"]
+    for part in ("system.user-namespaces: is missing", "cpu.num-cores: -4: ", "gpu.ram-mb: is missing"):
+        assert part in error["what"]
+    asked = job({"cpu.num-cores": {"min": 8, "max": 2}, "wall-time": 0}, {"tags": "a |"}) | {"type": "Other"}
+    found = match(broker, tmp_path, asked, node(), "--profile", "v0.1")
+    assert found.status == 2
+    for part in ("type: 'Other'", "[0].wall-time: 0", "[0].cpu.num-cores.max: 2", "[1].tags: 'a |'"):
+        assert part in found.err
 
 
 def test_a_file_or_a_profile_that_is_not_there(broker: Command, tmp_path: Path) -> None:
