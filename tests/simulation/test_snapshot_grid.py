@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from broker.simulation.model.errors import SimulationError
-from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.generated_grid import SHARES, GridParameters, generate
 from broker.simulation.model.grids import FRESH
 from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.policies.simple import LeastLoaded
-from broker.simulation.model.real.grid_rows import static_snapshot
+from broker.simulation.model.real.grid_rows import START, sources_of, static_snapshot
 from broker.simulation.model.scenario import Scenario
 from broker.simulation.model.snapshot_grid import grid_of_snapshot, node_memory_gb
+from broker.snapshot.build import build_snapshot
+from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
 
 SMALL = GridParameters(days=0.2, queues=8, cores=600, nuclei=2, users=10, warm_up_s=3600.0)
 
@@ -102,3 +107,65 @@ def without_nuclei(snapshot: Snapshot) -> Snapshot:
 def test_a_snapshot_without_a_grid_is_refused(snapshot: Snapshot, broken: object, message: str) -> None:
     with pytest.raises(SimulationError, match=message):
         grid_of_snapshot(broken(snapshot), SMALL)  # type: ignore[operator]
+
+
+def with_rules(snapshot: Snapshot, scenario: Scenario) -> tuple[Snapshot, dict[str, RawSource]]:
+    """The snapshot of a grid of which one queue has limits, hardware and software of its own, and no other any."""
+    sources = {one.name: one for one in sources_of(scenario)}
+    rows = list(sources["queues"].rows("schedconfig_json").records())
+    own = {
+        "type": "analysis", "maxinputsize": 777, "mintime": 60, "maxwdir": 4321, "wnconnectivity": "none",
+        "is_cvmfs": False, "fairsharepolicy": "type=managed:50%", "jobseed": "std", "transferringlimit": 11,
+        "params": {"max_io_intensity": 5.0}, "catchall": "excluded_processing=pile",
+    }  # fmt: skip
+    described = [
+        {**row, "data": json.dumps(json.loads(row["data"]) | own)} if n == 0 else row for n, row in enumerate(rows)
+    ]
+    tags = {"cmtconfigs": ["x86_64-centos7-gcc11-opt"], "cvmfs": ["atlas"], "containers": [], "tags": [],
+            "architectures": [{"type": "gpu", "vendor": ["nvidia"], "model": ["kt100"]}]}  # fmt: skip
+    tagged = [{"panda_queue": rows[0]["panda_queue"], "data": json.dumps(tags), "last_update": rows[0]["last_update"]}]
+    levels = [{"panda_queue": rows[0]["panda_queue"], "cpu_architecture_level": "x86_64-v2", "pct_within_pq": 100.0}]
+    shares = [{"name": name, "value": value, "parent": None} for name, value in (("User Analysis", 1), ("Upgrade", 3))]
+
+    def source(name: str, table: str, entries: list[dict[str, Any]], of: RawSource | None = None) -> None:
+        made = Rows(tuple(entries[0]), tuple(tuple(entry.values()) for entry in entries))
+        sources[name] = RawSource(name, {**(of.tables if of else {}), table: made}, START)
+
+    source("queues", "schedconfig_json", described, sources["queues"])
+    source("software", "sw_tags", tagged)
+    source("worker_nodes", "mv_worker_node_summary", levels)
+    source(SHARE_TARGETS, "global_shares", shares)
+    return build_snapshot("kept", START, sources, ()), sources
+
+
+def test_a_grid_of_a_snapshot_keeps_its_rules(scenario: Scenario) -> None:
+    snapshot, sources = with_rules(static_snapshot(scenario), scenario)
+    made = grid_of_snapshot(snapshot, SMALL, sources=sources)(1)
+    again = static_snapshot(made)
+    for column in dataclasses.fields(snapshot.queues):
+        before, after = getattr(snapshot.queues, column.name), getattr(again.queues, column.name)
+        assert np.array_equal(before, after, equal_nan=before.dtype == np.float64), column.name
+    assert again.unified.software == snapshot.unified.software
+    assert again.unified.cpu_levels == snapshot.unified.cpu_levels
+    assert sum(one is not None for one in again.unified.software) == 1
+    alike = static_snapshot(grid_of_snapshot(snapshot, SMALL)(1))
+    assert set(alike.queues.type) == {"unified"}, "without its sources a grid is alike but for its size"
+
+
+def test_shares_keep_their_targets_and_have_work_by_their_jobs(scenario: Scenario) -> None:
+    snapshot, sources = with_rules(static_snapshot(scenario), scenario)
+    idle = grid_of_snapshot(snapshot, SMALL, sources=sources)
+    assert [(name, target, kinds) for name, target, _, kinds in idle.shares] == [
+        ("Upgrade", 0.75, ("simul", "digi_reco")), ("User Analysis", 0.25, ("analysis",)),
+    ]  # fmt: skip
+    assert [part for _, _, part, _ in idle.shares] == [0.75, 0.25], (
+        "without jobs the targets say how much work there is"
+    )
+    counts = np.zeros((len(snapshot.unified), 1, snapshot.jobs.total.shape[1]))
+    counts[0, 0, 0] = 9.0
+    jobs = dataclasses.replace(snapshot.jobs, accounting_keys=("User Analysis",), by_accounting_key=counts)
+    busy = grid_of_snapshot(dataclasses.replace(snapshot, jobs=jobs), SMALL, sources=sources)
+    assert [part for _, _, part, _ in busy.shares] == [0.0, 1.0]
+    assert {task.kind for task in busy(1).tasks} == {"analysis"}
+    del sources[SHARE_TARGETS]
+    assert grid_of_snapshot(snapshot, SMALL, sources=sources).shares == SHARES

@@ -161,7 +161,8 @@ def size_of(
 
 
 def _stored(context: typer.Context, name: str, size: GridSize) -> ScenarioOf:
-    return grid_of_snapshot(snapshot_of(context, name), size.parameters, size.changes)
+    snapshot, sources = snapshot_of(context, name)
+    return grid_of_snapshot(snapshot, size.parameters, size.changes, sources)
 
 
 def grid_of(path: Path | None, grid: str, size: GridSize) -> ScenarioOf:

@@ -8,7 +8,7 @@ import typer
 
 from broker.cli.context import open_store
 from broker.gdpconfig.catalogue import shipped_catalogue
-from broker.snapshot.raw import SnapshotCorruptError
+from broker.snapshot.raw import RawSource, SnapshotCorruptError
 from broker.snapshot.snapshot import Snapshot
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
@@ -18,8 +18,8 @@ from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLost
 NEWEST = "newest"
 
 
-def snapshot_of(context: typer.Context, wanted: str) -> Snapshot:
-    """The snapshot of a name, the newest, or the one in a file that ``broker snapshot export`` wrote.
+def snapshot_of(context: typer.Context, wanted: str) -> tuple[Snapshot, dict[str, RawSource]]:
+    """The snapshot of a name, the newest, or the one in a file that ``broker snapshot export`` wrote, and its sources.
 
     Raises:
         SnapshotLostError: it is not there, or not as it was stored.
@@ -27,11 +27,13 @@ def snapshot_of(context: typer.Context, wanted: str) -> Snapshot:
     """
     try:
         if wanted.endswith((".json", ".json.gz")):
-            return from_document(read_document(Path(wanted)), shipped_catalogue(), wanted).snapshot.build()
+            kept = from_document(read_document(Path(wanted)), shipped_catalogue(), wanted).snapshot
+            return kept.build(), kept.sources()
         with open_store(context) as database, database.read_snapshot() as connection:
             name = newest_id(connection) if wanted == NEWEST else wanted
             if name is None:
                 raise NoSuchSnapshot("no snapshot is stored", "broker.snapshots", "run a brokerage first")
-            return kept_snapshot(connection, name).build()
+            kept = kept_snapshot(connection, name)
+            return kept.build(), kept.sources()
     except SnapshotCorruptError as error:
         raise SnapshotLostError(f"snapshot {wanted}: {error}", "broker.snapshots", "take another one") from error

@@ -15,8 +15,9 @@ from broker.simulation.model.streams import stream
 
 DAY_S = 86_400.0
 USUAL_LOAD = 0.9
+Share = tuple[str, float, float, tuple[str, ...]]
 #: Leaf shares: target weight, part of the offered core time, and the kinds of jobs that go with each.
-SHARES = (
+SHARES: tuple[Share, ...] = (
     ("MC Production", 60.0, 0.80, ("simul", "digi_reco")),
     ("Derivations", 15.0, 0.10, ("derivation",)),
     ("Reprocessing", 5.0, 0.04, ("reco",)),
@@ -163,14 +164,18 @@ def expected_core_s(kind: JobKind, corepower: float) -> float:
 
 
 def draw_tasks(
-    parameters: GridParameters, queues: tuple[Queue, ...], sites: tuple[Site, ...], seed: int
+    parameters: GridParameters,
+    queues: tuple[Queue, ...],
+    sites: tuple[Site, ...],
+    seed: int,
+    shares: tuple[Share, ...] = SHARES,
 ) -> tuple[Task, ...]:
-    """Tasks until the load is offered: each share by its weight, in core time at the mean queue."""
+    """Tasks until the load is offered: each share by its part of the work, in core time at the mean queue."""
     capacity = sum(queue.cores for queue in queues)
     power = sum(queue.cores * queue.corepower for queue in queues) / capacity
     offered = parameters.offered_load * capacity * parameters.days * DAY_S
     tasks: list[Task] = []
-    for share, (name, _, part, kinds) in enumerate(SHARES):
+    for share, (name, _, part, kinds) in enumerate(shares):
         usable = [KINDS[kind] for kind in kinds if any(fits(queue, KINDS[kind]) for queue in queues)]
         random = stream(seed, f"share {name}", "arrivals")
         left = offered * part

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Literal
+from typing import Any, Literal
 
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.job_kinds import KINDS, JobKind
+from broker.snapshot.raw import RawSource
 
 PullOrPush = Literal["pull", "push"]
 #: Shortest seconds between two cycles or readings, longest time, and most jobs of a task and cores of a queue:
@@ -42,6 +43,8 @@ class Queue:
         max_waiting_pilots: that ask for work while there is none.
         maxtime_s: walltime limit.
         failure_of_kind: part of the attempts that fail beside it, of single kinds of jobs.
+        published: fields of its description (``schedconfig_json``) that stand in place of the made ones.
+        software: its document of ``sw_tags``; None for software that is alike everywhere, empty for none at all.
     """
 
     name: str
@@ -57,6 +60,8 @@ class Queue:
     max_waiting_pilots: int = 50
     maxtime_s: float = 345_600.0
     failure_of_kind: dict[str, float] = field(default_factory=dict)
+    published: dict[str, Any] = field(default_factory=dict)
+    software: dict[str, Any] | None = None
 
     @property
     def cores(self) -> int:
@@ -165,6 +170,7 @@ class Scenario:
         transfer_failures: of output and of stage-in.
         scouts: jobs of a task that run before the others; 0 for none. A task of which no scout finishes is broken.
         counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
+        known: sources of a stored snapshot that do not move, in place of the made ones.
     """
 
     name: str
@@ -196,6 +202,7 @@ class Scenario:
     transfer_failures: TransferFailures = field(default_factory=TransferFailures)
     scouts: int = 0
     counts_bad_jobs: bool = False
+    known: tuple[RawSource, ...] = ()
 
     @property
     def end_s(self) -> float:

@@ -27,7 +27,7 @@ from broker.yaml_text import read_yaml
 _PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots}
 _LISTS: dict[str, Any] = {"sites": Site, "queues": Queue, "tasks": Task, "outages": Outage}
 #: What a grid makes and no file says.
-_NOT_IN_FILES = {"kinds", "transfer_failures"}
+_NOT_IN_FILES = {"kinds", "transfer_failures", "known"}
 #: The longest text that a file may hold once it is unpacked.
 MOST_BYTES = 500_000_000
 

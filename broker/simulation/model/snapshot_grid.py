@@ -1,13 +1,15 @@
 """A scenario whose grid is that of a snapshot; the work on it is generated, as a snapshot holds no tasks.
 
-What a snapshot does not tell is assumed, as for generated grids: sizes of nodes, hidden speeds, failures, bandwidths of
-storages. The cores of a queue are those that run on it, or that it pledges where more.
+Queues keep what they publish (limits, capability, software, hardware), so that rules meet in the simulation what they
+meet on the grid; shares keep their targets, and have as much work as they have jobs. What a snapshot does not tell is
+assumed, as for generated grids: sizes of nodes, hidden speeds, failures, bandwidths of storages. The cores of a queue
+are those that run on it, or that it pledges where more.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +17,21 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 from broker.simulation.model.errors import SimulationError
-from broker.simulation.model.generated_grid import SHARES, GridParameters, draw_outages, draw_tasks
+from broker.simulation.model.generated_grid import (
+    SHARES,
+    GridParameters,
+    Share,
+    draw_outages,
+    draw_tasks,
+    expected_core_s,
+)
+from broker.simulation.model.job_kinds import KINDS
 from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, check
 from broker.simulation.model.streams import stream
+from broker.snapshot.raw import BadValueError, RawSource, json_object
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.global_share_targets import SHARE_TARGETS, GlobalShareTargets
+from broker.snapshot.sources.software import ALL_QUEUES
 
 USUAL_COREPOWER, USUAL_MEMORY_GB_CORE, USUAL_MAXTIME_S = 10.0, 2.0, 345_600.0
 #: Bytes of a storage that reports none, and bytes/s of storages: of nuclei, and of others.
@@ -27,6 +40,10 @@ STORAGE_BYTES_S = {True: 2e10, False: 5e9}
 #: More than this a core is what single jobs may use, and not what nodes have.
 MOST_MEMORY_GB_CORE = 6.0
 _GB = 2.0**30
+#: Sources that do not move in a simulation, and name queues alone.
+KEPT = ("resource_types", "worker_nodes", "gpus")
+#: Kinds of jobs of a share that no grid of ours has: of users where its name says so, else of production.
+OF_USERS, OF_PRODUCTION = ("analysis",), ("simul", "digi_reco")
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,8 @@ class SnapshotGrid:
         sites, queues: as the snapshot has them, queues without what only a seed says.
         link_bytes_s: measured bandwidth by pair of sites.
         parameters: of the work: days, load, users, tasks.
+        shares: leaf shares, with targets and parts of the work.
+        known: sources as the snapshot has them.
         changes: fields of the scenario that are set afterwards, such as ages.
     """
 
@@ -46,6 +65,8 @@ class SnapshotGrid:
     queues: tuple[Queue, ...]
     link_bytes_s: Mapping[tuple[int, int], float]
     parameters: GridParameters
+    shares: tuple[Share, ...] = SHARES
+    known: tuple[RawSource, ...] = ()
     changes: tuple[tuple[str, Any], ...] = field(default=())
 
     def __call__(self, seed: int) -> Scenario:
@@ -56,13 +77,14 @@ class SnapshotGrid:
             days=self.parameters.days,
             sites=self.sites,
             queues=queues,
-            shares=tuple((name, weight) for name, weight, _, _ in SHARES),
-            tasks=draw_tasks(self.parameters, queues, self.sites, seed),
+            shares=tuple((name, weight) for name, weight, _, _ in self.shares),
+            tasks=draw_tasks(self.parameters, queues, self.sites, seed, self.shares),
             link_bytes_s=dict(self.link_bytes_s),
             default_link_bytes_s=self.parameters.wan_bytes_s,
             outages=draw_outages(self.parameters, queues, seed),
             ages=Ages(),
             warm_up_s=self.parameters.warm_up_s,
+            known=self.known,
         )
         return check(dataclasses.replace(scenario, **dict(self.changes)))
 
@@ -76,14 +98,18 @@ class SnapshotGrid:
 
 
 def grid_of_snapshot(
-    snapshot: Snapshot, parameters: GridParameters, changes: tuple[tuple[str, Any], ...] = ()
+    snapshot: Snapshot,
+    parameters: GridParameters,
+    changes: tuple[tuple[str, Any], ...] = (),
+    sources: Mapping[str, RawSource] | None = None,
 ) -> SnapshotGrid:
-    """The queues of a snapshot that are online and have a site and cores, with their sites and links.
+    """The queues of a snapshot that are online and have a site and cores, with their sites, rules and links.
 
     Args:
         snapshot: of the grid.
         parameters: of the work.
         changes: fields of the scenario that are set afterwards.
+        sources: that the snapshot was built from, by name; None for queues that are alike in all but their size.
 
     Raises:
         SimulationError: there is no such queue, or no nucleus among its sites.
@@ -108,7 +134,61 @@ def grid_of_snapshot(
         _queue(snapshot, number, round(float(cores[number])), names.index(str(unified.atlas_site[number])))
         for number in used
     )
-    return SnapshotGrid(snapshot.id, sites, queues, _links(snapshot, names), parameters, changes)
+    found = SnapshotGrid(snapshot.id, sites, queues, _links(snapshot, names), parameters, changes=changes)
+    return found if sources is None else _with_rules(found, snapshot, sources)
+
+
+def _with_rules(grid: SnapshotGrid, snapshot: Snapshot, sources: Mapping[str, RawSource]) -> SnapshotGrid:
+    """The grid with what its queues publish, and with the shares of the snapshot where it knows them."""
+    published = _documents(sources.get("queues"), "schedconfig_json")
+    tags = _documents(sources.get("software"), "sw_tags")
+    queues = tuple(
+        dataclasses.replace(queue, published=published.get(queue.name, {}), software=tags.get(queue.name, {}))
+        for queue in grid.queues
+    )
+    known = tuple(sources[name] for name in KEPT if name in sources and sources[name].row_count)
+    return dataclasses.replace(grid, queues=queues, shares=_shares(snapshot, sources, queues), known=known)
+
+
+def _documents(source: RawSource | None, table: str) -> dict[str, dict[str, Any]]:
+    """The JSON document of each queue, by nickname where it has one; those that the snapshot dropped are not there."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in () if source is None else source.rows(table).records():
+        if row["panda_queue"] == ALL_QUEUES:
+            continue
+        try:
+            document = json_object(row["data"], "data")
+        except BadValueError:
+            continue
+        found.setdefault(str(document.get("nickname") or row["panda_queue"]), document)
+    return found
+
+
+def _shares(snapshot: Snapshot, sources: Mapping[str, RawSource], queues: Sequence[Queue]) -> tuple[Share, ...]:
+    """The leaf shares with their targets, and parts of the work by the jobs that they have at queues.
+
+    Without any job each has work by its target; without shares those of generated grids are taken.
+    """
+    raw = sources.get(SHARE_TARGETS)
+    targets = {} if raw is None else GlobalShareTargets().build(raw, snapshot)
+    wanted = {name: float(target) for name, target in targets.items() if target > 0}
+    if not wanted:
+        return SHARES
+    jobs = dict(zip(snapshot.jobs.accounting_keys, snapshot.jobs.by_accounting_key.sum(axis=(0, 2)), strict=True))
+    power = float(np.average([queue.corepower for queue in queues], weights=[queue.cores for queue in queues]))
+    kinds = {name: _kinds_of(name) for name in wanted}
+    work = {
+        name: float(jobs.get(name, 0.0)) * float(np.mean([expected_core_s(KINDS[kind], power) for kind in kinds[name]]))
+        for name in wanted
+    }
+    parts = work if sum(work.values()) > 0 else wanted
+    whole = sum(parts.values())
+    return tuple((name, wanted[name], parts[name] / whole, kinds[name]) for name in sorted(wanted))
+
+
+def _kinds_of(share: str) -> tuple[str, ...]:
+    usual = {name: kinds for name, _, _, kinds in SHARES}
+    return usual.get(share, OF_USERS if "analysis" in share.lower() else OF_PRODUCTION)
 
 
 def _cores(snapshot: Snapshot) -> Floats:

@@ -44,7 +44,13 @@ def static_snapshot(scenario: Scenario) -> Snapshot:
 
 
 def sources_of(scenario: Scenario) -> list[RawSource]:
-    """What the sources of a snapshot read of a grid without any job."""
+    """What the sources of a snapshot read of a grid without any job; those of a stored snapshot as it has them."""
+    known = {source.name: source for source in scenario.known}
+    made = {source.name: source for source in _made(scenario)}
+    return list((made | known).values())
+
+
+def _made(scenario: Scenario) -> list[RawSource]:
     return [
         _source("queues", panda_site=_panda_site(scenario), schedconfig_json=_queues(scenario), site=_sites(scenario)),
         _source("resource_types", resource_types=_resource_types()),
@@ -102,13 +108,16 @@ def _queues(scenario: Scenario) -> list[dict[str, Any]]:
 
 def _description(scenario: Scenario, number: int) -> dict[str, Any]:
     queue = scenario.queues[number]
+    site = scenario.sites[queue.site].name
+    if queue.published:
+        return {**queue.published, "nickname": queue.name, "atlas_site": site, "status": "online"}
     memory_mb = int(queue.node_memory_gb / max(1, queue.node_cores) * 1024)
     # jobs of one kind have the same cores everywhere: a node that holds none of 8 cores takes only those of one
     cores = 8 if queue.node_cores >= 8 else 1
     return {
         "nickname": queue.name,
         "panda_resource": queue.name,
-        "atlas_site": scenario.sites[queue.site].name,
+        "atlas_site": site,
         "type": "unified",
         "cloud": "WORLD",
         "status": "online",
@@ -204,11 +213,13 @@ def _pilots(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _software(scenario: Scenario) -> list[dict[str, Any]]:
-    data = {
+    """The tags of each queue: its own where it has any, else the same everywhere."""
+    alike = {
         "containers": ["any"],
         "cvmfs": ["atlas", "nightlies"],
         "cmtconfigs": ["x86_64-el9-gcc13-opt"],
         "tags": [],
         "architectures": [{"type": "cpu", "arch": ["x86_64"], "instr": ["avx2"], "vendor": ["any"]}],
     }
-    return [{"panda_queue": q.name, "data": json.dumps(data), "last_update": START} for q in scenario.queues]
+    tags = [(q.name, alike if q.software is None else q.software) for q in scenario.queues]
+    return [{"panda_queue": name, "data": json.dumps(data), "last_update": START} for name, data in tags if data]
