@@ -32,5 +32,7 @@ FEATURE = Feature(
     routes=(
         "broker.pilots.routes.factories",
         "broker.pilots.routes.pilots",
+        "broker.pilots.routes.why",
     ),
+    pages=("broker.pilots.pages.match",),
 )

@@ -26,4 +26,5 @@ FEATURE = Feature(
             watched=("pool list",),
         ),
     ),
+    pages=("broker.pools.pages.pools",),
 )

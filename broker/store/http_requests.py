@@ -133,6 +133,8 @@ _OLD = (
     ("http_requests", "begun_at < clock_timestamp() - interval '24 hours'"),
     ("used_tokens", "expires_at < clock_timestamp() - interval '1 hour'"),
     ("matched_requests", "matched_at < clock_timestamp() - interval '7 days'"),
+    ("presented_nodes", "last_seen_at < clock_timestamp() - interval '3 days'"),
+    ("presented_tags", "last_seen_at < clock_timestamp() - interval '400 days'"),
     ("runs", "ended_at < clock_timestamp() - interval '30 days'"),
 )
 _DELETE_OLD_ROWS = """

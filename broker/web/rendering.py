@@ -43,6 +43,8 @@ MENU = (
     ("/nuclei", "Nuclei"),
     ("/links", "Links"),
     ("/shares", "Shares"),
+    ("/pools", "Pools"),
+    ("/match", "Jobs and nodes"),
     ("/map", "Map"),
     ("/rules", "Rules"),
     ("/tuning", "Tuning"),

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
 from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, places_of
+from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_rows import CHANNEL
 from broker.pilots.statements.task_queue_views import Views
 from broker.pools.statements.pool_registration import Asked, attach
@@ -95,7 +96,7 @@ def test_matchers_hear_where_jobs_came_and_listen_again_on_another_connection(sh
 
     with shared.sibling("news of a test", 1) as database:
         remember()
-        news = News(database, views)
+        news = News(database, views, NodeNotes())
         try:
             wait_until(lambda: not views)  # nobody heard what came before
             remember()

@@ -16,13 +16,25 @@ ROWS = {
         "VALUES (:name, 1, 1, 1, 'Q', clock_timestamp() - :age)",
         7 * 24,
     ),
+    "presented_nodes": (
+        "(hour, site, ce, queue, signature, node, room, requests, last_seen_at) VALUES (clock_timestamp() - :age, 's', "
+        "'c', 'q', :name, '{}', '{}', 1, clock_timestamp() - :age)",
+        3 * 24,
+    ),
+    "presented_tags": (
+        "(tag, first_seen_at, last_seen_at) VALUES (:name, clock_timestamp() - :age, clock_timestamp() - :age)",
+        400 * 24,
+    ),
     "runs": (
         "(kind, asked, subject, state, ended_at) VALUES ('sweep', '{}', :name, 'done', clock_timestamp() - :age)",
         720,
     ),
 }
 """How a row comes in, and after how many hours it goes."""
-NAMES = {"http_requests": "key", "used_tokens": "token", "matched_requests": "pilot", "runs": "subject"}
+NAMES = {
+    "http_requests": "key", "used_tokens": "token", "matched_requests": "pilot", "presented_nodes": "signature",
+    "presented_tags": "tag", "runs": "subject",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -58,6 +58,8 @@ def found(site: ApiServer, grid: Database) -> dict[str, Any]:
         f"/users/{to_path(HOSTILE)}",
         f"/pools/{POOL}",
         f"/jobs/{job}",
+        "/match?specs=matching_specs:%20[{tags:%20a}]",
+        "/match?site=S&ce=C&queue=BNL&node=tags:%20[a]",
         f"/runs/{run}",
         f"/simulations/{simulation}",
         "/shadow",

@@ -12,7 +12,7 @@ import pytest
 from broker.matching.specs.node import Node
 from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
 from broker.matching.specs.tags import parse_tags
-from broker.pilots.answers.why_node import FittingTier, NearMiss, WhyNode, why_node
+from broker.pilots.answers.why_node import FittingTier, TaskQueuesThatMiss, WhyNode, why_node
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.running_limits import LimitState
 from broker.store.connection.database import Database
@@ -64,16 +64,16 @@ def test_what_fits_what_is_near_and_what_is_held(database: Database) -> None:
             FittingTier(tier=None, types=["evgen"], task_queues=1, jobs=2, held=0),
         ],
         near=[
-            NearMiss(field="node in several parts", task_queues=1, jobs=5),
-            NearMiss(field="node tags", task_queues=1, jobs=4),
-            NearMiss(field="node cpu.ram-mb.request", task_queues=1, jobs=3),
-            NearMiss(field="queue", task_queues=1, jobs=1),
+            TaskQueuesThatMiss(field="node in several parts", task_queues=1, jobs=5),
+            TaskQueuesThatMiss(field="node tags", task_queues=1, jobs=4),
+            TaskQueuesThatMiss(field="node cpu.ram-mb.request", task_queues=1, jobs=3),
+            TaskQueuesThatMiss(field="queue", task_queues=1, jobs=1),
         ],
         limits=[LimitState(site="SITE_A", job_type="simul", most=5, running=5, free=0)],
     )
     silent = told(database, LONG)
     assert [one.types for one in silent.fits] == [["simul"]]
-    assert NearMiss(field="node is not told", task_queues=4, jobs=14) in silent.near
+    assert TaskQueuesThatMiss(field="node is not told", task_queues=4, jobs=14) in silent.near
 
 
 def test_the_command_takes_nothing(database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

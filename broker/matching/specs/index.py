@@ -185,7 +185,7 @@ def _of_cpu(specs: Sequence[Spec]) -> list[Condition]:
 
 def _of_gpu(specs: Sequence[Spec], *, skips: bool) -> list[Condition]:
     needs = [one.gpu for one in specs]
-    denied: Bools = np.array([one is None for one in needs], dtype=np.bool_)
+    denied: Bools = np.array([one.gpu is None and not one.gpus_by_panda for one in specs], dtype=np.bool_)
     only_beside: Bools = np.array([one is not None and one.count.least == 0 for one in needs], dtype=np.bool_)
 
     def beside(node: Node) -> Bools:

@@ -18,7 +18,7 @@ from broker.matching.specs.hardware_names import profile_covers, profile_of_name
 from broker.matching.specs.node import Node
 from broker.matching.specs.panda_hardware import match_at_node
 from broker.matching.specs.profiles import OWN, Profile
-from broker.matching.specs.spec import GpuNeed, JobSpecs, Spec
+from broker.matching.specs.spec import JobSpecs, Spec
 from broker.matching.versions import version_key
 
 Kind = Literal["below", "above", "differs", "banned", "unknown", "false"]
@@ -124,13 +124,15 @@ def allotment(spec: Spec, node: Node, profile: Profile = OWN) -> Allotment:
         cores,
         None if spec.ram_request is None else spec.ram_request.of(size),
         None if spec.ram_limit is None else spec.ram_limit.of(size),
-        0 if spec.gpu is None else _gpus_of(spec.gpu, node, profile),
+        _gpus_of(spec, node, profile),
         spec.scratch_mb,
     )
 
 
-def _gpus_of(need: GpuNeed, node: Node, profile: Profile) -> int:
-    free = node.gpus or 0
+def _gpus_of(spec: Spec, node: Node, profile: Profile) -> int:
+    need, free = spec.gpu, node.gpus or 0
+    if need is None:
+        return free if spec.gpus_by_panda else 0
     if need.count.least == 0 and need.vendor is None:
         return 0  # it only agrees to be beside GPUs
     if profile.v01 or need.count.most is None:
@@ -145,7 +147,7 @@ def _checks(spec: Spec, node: Node, profile: Profile) -> Iterator[Miss | None]:
     yield _cores(spec, node)
     yield from _memory(spec, node, profile)
     yield from _cpu(spec, node)
-    yield from _gpu(spec.gpu, node, profile)
+    yield from _gpu(spec, node, profile)
     if not (profile.skips_missing and node.scratch_mb is None):
         yield _least("io.scratch-mb", spec.scratch_mb, node.scratch_mb)
     if spec.tags is not None and not spec.tags.holds(node.tags):
@@ -219,9 +221,10 @@ def _covers(offered: str | None, asked: str) -> bool:
     return mine is not None and wanted is not None and profile_covers(mine, wanted)
 
 
-def _gpu(need: GpuNeed | None, node: Node, profile: Profile) -> Iterator[Miss | None]:
+def _gpu(spec: Spec, node: Node, profile: Profile) -> Iterator[Miss | None]:
+    need = spec.gpu
     if need is None:
-        if node.gpus and not profile.v01:
+        if node.gpus and not (profile.v01 or spec.gpus_by_panda):
             yield Miss("gpu", "above", 0, node.gpus)
         return
     yield _least("gpu.count.min", need.count.least or None, node.gpus)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from broker.json_depth import is_too_deep
+from broker.matching.architecture import read as read_architecture
 from broker.matching.specs.tags import Tags, parse_tags
 
 FORMAT, PREFIX, HEX_DIGITS = "matchspec/1", "ms1-", 32
@@ -84,7 +85,7 @@ class Spec:
         level_most: most of it.
         arm_profile: least profile of an aarch64 CPU, such as ``armv9.0-a``.
         features: flags that the CPU must have, sorted.
-        gpu: None: v0.1 asks for nothing; elsewhere no node with GPUs is wanted.
+        gpu: None: v0.1 asks for nothing; elsewhere no node with GPUs, unless ``panda_architecture`` asks for one.
         scratch_mb: least scratch space.
         tags: expression over the tags of the node.
         panda_architecture: platform and hardware as a PanDA task writes them.
@@ -115,6 +116,13 @@ class Spec:
         found = {name: _plain(value) for name, value in vars(self).items() if name != "tags"}
         found["tags"] = None if self.tags is None else str(self.tags)
         return {name: value for name, value in found.items() if value not in (None, False, [], {})}
+
+    @cached_property
+    def gpus_by_panda(self) -> bool:
+        """Whether a GPU is asked for by the architecture of the PanDA task alone."""
+        if self.gpu is not None or self.panda_architecture is None:
+            return False
+        return read_architecture(self.panda_architecture).requirement.gpu is not None
 
     @cached_property
     def canonical(self) -> str:

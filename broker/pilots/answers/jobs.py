@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from broker.errors import BrokerError
 from broker.pilots.model.codes import NO_COMMAND
 from broker.pilots.model.job_answer import job_answer
 from broker.pilots.model.job_report import JobReport
@@ -29,9 +30,11 @@ from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.job_reports import read_state, read_statuses, write_transition
 from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.pilot_activity import note_request
+from broker.pilots.statements.presented_nodes import NodeNotes, write_nodes
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.tasks.answers.job_parameters import job_parameters
 
 LIMIT_S = 10.0
@@ -49,9 +52,14 @@ class Acquired:
 
 
 class ViewShelf:
-    """What matchers remember between requests; each request takes one that nobody else uses."""
+    """What matchers remember between requests; each request takes one that nobody else uses.
+
+    Attributes:
+        notes: the nodes that pilots presented, for all requests.
+    """
 
     def __init__(self) -> None:
+        self.notes = NodeNotes()
         self._free: list[Views] = []
         self._lock = threading.Lock()
 
@@ -77,11 +85,20 @@ def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator
     with shelf.borrowed() as views, database.within(LIMIT_S) as limited:
         for number in range(request.jobs):
             with limited.begin() as connection:
-                found = _acquire_one(connection, database, views, request, generator, number)
+                found = _acquire_one(connection, database, views, request, generator, number, shelf.notes)
             if isinstance(found, NoMatch):
-                return Acquired(tuple(jobs), found.reason)
+                break
             jobs.append(found)
-    return Acquired(tuple(jobs), None)
+        _write_nodes(limited, shelf.notes)
+    return Acquired(tuple(jobs), found.reason if isinstance(found, NoMatch) else None)
+
+
+def _write_nodes(database: Database, notes: NodeNotes) -> None:
+    """Write once a minute which nodes asked. Where that fails they are left out: the jobs that were given count."""
+    rows = notes.due()
+    if rows is not None:
+        with contextlib.suppress(BrokerError, *TRANSIENT_ERRORS), database.begin() as connection:
+            write_nodes(Database.raw(connection), rows)
 
 
 def update(database: Database, report: JobReport, may_report: Callable[[str | None], bool]) -> Transition:
@@ -122,6 +139,7 @@ def _acquire_one(
     request: JobRequest,
     generator: np.random.Generator,
     number: int,
+    notes: NodeNotes,
 ) -> dict[str, Any] | NoMatch:
     connection.execute(_LIMITS)
     now, names = _now(connection), database.names
@@ -129,7 +147,10 @@ def _acquire_one(
     request = request.at_queue_in(queue.status)
     matcher = Matcher(Database.raw(connection), names, generator, views, conditions_of(request))
     hardware = read_node(connection, names, queue.site, request)
-    found = matcher.match(presented(request, queue, hardware), now)
+    pilot = presented(request, queue, hardware)
+    if not number and queue.known:
+        notes.note(pilot, now)
+    found = matcher.match(pilot, now)
     node = request.node if request.jobs == 1 else f"{request.node or ''}_{number}"
     if queue.known:
         note_request(connection, request.queue, node, "getjob", now)

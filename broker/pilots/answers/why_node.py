@@ -38,7 +38,7 @@ class FittingTier(BaseModel):
     held: int
 
 
-class NearMiss(BaseModel):
+class TaskQueuesThatMiss(BaseModel):
     """Task queues that all conditions but one let pass.
 
     Attributes:
@@ -64,7 +64,7 @@ class WhyNode(BaseModel):
 
     panda_queue: str
     fits: list[FittingTier]
-    near: list[NearMiss]
+    near: list[TaskQueuesThatMiss]
     limits: list[LimitState]
 
 
@@ -103,13 +103,13 @@ def _tiers(view: View, fits: Bools, jobs: Ints, full: set[str]) -> list[FittingT
     return found
 
 
-def _near(view: View, pilot: Pilot, holds: dict[str, Bools], jobs: Ints) -> list[NearMiss]:
+def _near(view: View, pilot: Pilot, holds: dict[str, Bools], jobs: Ints) -> list[TaskQueuesThatMiss]:
     misses = np.sum([~held for held in holds.values()], axis=0)
     found: dict[str, Bools] = {name: ~held & (misses == 1) for name, held in holds.items()}
     of_node = found.pop("node")
     found |= _parts_of_node(view, pilot, of_node)
     told = [
-        NearMiss(field=name, task_queues=int(near.sum()), jobs=int(jobs[near].sum()))
+        TaskQueuesThatMiss(field=name, task_queues=int(near.sum()), jobs=int(jobs[near].sum()))
         for name, near in found.items()
         if near.any()
     ]

@@ -19,6 +19,7 @@ from broker.pilots.answers.why_node import why_node
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
+from broker.pilots.statements.presented_nodes import note_pilot
 from broker.pools.answers.spec_files import read_node_file
 from broker.store.connection.database import Database
 
@@ -65,6 +66,7 @@ def match_job(
         if why:
             return _explain(database, pilot, moment, as_json=as_json)
         with database.autocommit() as connection:
+            note_pilot(Database.raw(connection), pilot, moment)
             matcher = Matcher(Database.raw(connection), database.names, generator)
             found = matcher.match(pilot, moment)
             pools = sorted(matcher.pools_of(pilot, moment))

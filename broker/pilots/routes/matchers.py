@@ -28,6 +28,7 @@ from broker.errors import BrokerError
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.routes.matcher_fast_path import Lane
 from broker.pilots.statements.matches import Asked, MatchFound, NumberedRequest
+from broker.pilots.statements.presented_nodes import NodeNotes, write_nodes
 from broker.pilots.statements.task_queue_rows import CHANNEL
 from broker.pilots.statements.task_queue_views import Views
 from broker.store.connection.database import Database
@@ -78,9 +79,10 @@ class Matchers:
             "gridbroker matcher", LANES + 1, statement_timeout_s=statement_timeout_s, pool_timeout_s=wait_s
         )
         self._waiting: deque[_Waiting] = deque()
+        self._notes = NodeNotes()
         views = Views()
         self._free = [Lane(self._database, views) for _ in range(LANES)]
-        self._news = News(self._database, views)
+        self._news = News(self._database, views, self._notes)
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_called = False
@@ -96,6 +98,7 @@ class Matchers:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answered] = loop.create_future()
         self._waiting.append(_Waiting((pilot, numbered), answer))
+        self._notes.note(pilot, self._now())
         self._call()
         return await answer
 
@@ -182,17 +185,19 @@ class Matchers:
 
 
 class News:
-    """Hears where jobs began to wait, so that the next pilot of such a place finds them at once.
+    """Hears where jobs began to wait, so that the next pilot there finds them at once; tells which nodes asked.
 
     What is not heard, since the connection was lost, is found when views are too old. The connection is made again.
+    Nodes are written once a minute; those that cannot be are left out.
 
     Args:
         database: its pool has room for a connection.
         views: what is known of the task queues.
+        notes: the nodes that asked.
     """
 
-    def __init__(self, database: Database, views: Views) -> None:
-        self._database, self._views, self._ends = database, views, threading.Event()
+    def __init__(self, database: Database, views: Views, notes: NodeNotes) -> None:
+        self._database, self._views, self._notes, self._ends = database, views, notes, threading.Event()
         self._thread = threading.Thread(target=self._run, name="matcher news", daemon=True)
         self._thread.start()
 
@@ -219,6 +224,9 @@ class News:
         while not self._ends.is_set():
             for news in connection.notifies(timeout=HEARS_ITS_END_AFTER_S, stop_after=1):
                 self._views.forget_places(places_of(news.payload))
+            if (noted := self._notes.due()) is not None:
+                with connection.transaction():
+                    write_nodes(connection, noted)
 
 
 def places_of(payload: str) -> frozenset[str] | None:

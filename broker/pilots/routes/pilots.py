@@ -33,12 +33,10 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class AskingPilot(_Body):
-    """A pilot that wants a job.
+class PresentedPilot(_Body):
+    """What a pilot presents.
 
     Attributes:
-        pilot: its name, for ``request_number``.
-        request_number: of this request: the same number again gets the same job. Without it each request is another.
         site: where it runs, with ``ce`` and ``queue``.
         ce: of its queue.
         queue: of the CE.
@@ -52,8 +50,6 @@ class AskingPilot(_Body):
             only jobs that ask nothing of a node.
     """
 
-    pilot: Name | None = None
-    request_number: int | None = Field(default=None, ge=0, le=LARGEST_ID)
     site: Name
     ce: Name
     queue: Name
@@ -64,6 +60,29 @@ class AskingPilot(_Body):
     owner: Name | None = None
     owner_group: Name | None = None
     node: dict[str, Any] | None = None
+
+    def as_matched(self) -> Pilot:
+        """The pilot as the matcher takes it; the site of its node is its own.
+
+        Raises:
+            Problem: 422, with field and value of the node.
+        """
+        return Pilot(
+            self.site, self.ce, self.queue, self.vo, tuple(self.platforms), self.cpu_time_s, self.resource_type,
+            self.owner, self.owner_group, None if self.node is None else _node(self.site, self.node),
+        )  # fmt: skip
+
+
+class AskingPilot(PresentedPilot):
+    """A pilot that wants a job.
+
+    Attributes:
+        pilot: its name, for ``request_number``.
+        request_number: of this request: the same number again gets the same job. Without it each request is another.
+    """
+
+    pilot: Name | None = None
+    request_number: int | None = Field(default=None, ge=0, le=LARGEST_ID)
 
 
 class FeatureReport(_Body):
@@ -112,10 +131,7 @@ async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -
     _refuse_other_queues(who, body.queue)
     if (body.pilot is None) != (body.request_number is None):
         raise Problem(422, "invalid_request", "pilot and request_number go together")
-    pilot = Pilot(
-        body.site, body.ce, body.queue, body.vo, tuple(body.platforms), body.cpu_time_s, body.resource_type,
-        body.owner, body.owner_group, None if body.node is None else _node(body.site, body.node),
-    )  # fmt: skip
+    pilot = body.as_matched()
     numbered = None if body.pilot is None or body.request_number is None else (body.pilot, body.request_number)
     found, repeated = await matchers_of(api).match(pilot, numbered)
     return answer(request, matched_job(found, repeated, pilot.node))

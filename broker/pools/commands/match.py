@@ -1,14 +1,15 @@
-"""``broker match``: which queues take a requirement, without a task."""
+"""``broker match``: which queues and nodes take a requirement, without a task; and why a job has no pilot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from broker.cli.context import moment_of, open_store
+from broker.cli.context import asked, moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.domain.queues import QueueOffer, SoftwareOffers
 from broker.engine.job.facts import software_offers
@@ -19,6 +20,12 @@ from broker.matching.match_queue import match_queue
 from broker.matching.need import Need, Release, need_of, read_release
 from broker.matching.outcomes import Outcome
 from broker.matching.requirement import RequirementError, canonical, document
+from broker.matching.specs.judge import judge
+from broker.matching.specs.profiles import OWN
+from broker.matching.specs.spec import JobSpecs, Spec
+from broker.pilots.answers.why_job import WhyJob, why_job, why_specs
+from broker.pools.answers.spec_files import read_job_specs, read_node_file, verdict_document
+from broker.pools.commands.pool_match import show_verdict
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
@@ -42,19 +49,52 @@ class WrongRequirement(BrokerError):
     exit_status = WRONG_USAGE
 
 
+Architecture = Annotated[str | None, typer.Argument(help="Old string, shorthand, or JSON: '#&nvidia:vram>=40960'.")]
+OnlyQueues = Annotated[list[str] | None, typer.Option("--queue", help="Only this queue; may be repeated.")]
+Container = Annotated[str | None, typer.Option("--container", help="Name of the task's container.")]
+OnlyTags = Annotated[
+    bool,
+    typer.Option("--only-tags", help="The container must be in the queue's tags: no prefixes, no any, no /cvmfs."),
+]
+ReleaseText = Annotated[str | None, typer.Option("--release", help="Release as in transHome: Athena-25.0.1.")]
+Job = Annotated[
+    str | None,
+    typer.Option("--job", help="Instead: which nodes of the last 24 hours fit this job: PandaID, or file of specs."),
+]
+OnlyNode = Annotated[
+    Path | None, typer.Option("--node", metavar="FILE", help="Only this node, in YAML or JSON; asks no database.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One object.")]
+
+
 def match(
     context: typer.Context,
-    architecture: Annotated[str, typer.Argument(help="Old string, shorthand, or JSON: '#&nvidia:vram>=40960'.")],
-    queue: Annotated[list[str] | None, typer.Option("--queue", help="Only this queue; may be repeated.")] = None,
-    container: Annotated[str | None, typer.Option("--container", help="Name of the task's container.")] = None,
-    only_tags: Annotated[
-        bool,
-        typer.Option("--only-tags", help="The container must be in the queue's tags: no prefixes, no any, no /cvmfs."),
-    ] = False,
-    release: Annotated[str | None, typer.Option("--release", help="Release as in transHome: Athena-25.0.1.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
+    architecture: Architecture = None,
+    queue: OnlyQueues = None,
+    container: Container = None,
+    only_tags: OnlyTags = False,
+    release: ReleaseText = None,
+    job: Job = None,
+    node: OnlyNode = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Which queues take a requirement, which refuse it and why, and how the requirement was understood."""
+    """Which queues take a requirement, which refuse it and why, and how the requirement was understood.
+
+    With --node whether a pilot's node takes it; with --job which nodes were seen that fit a job or miss by one field.
+    """
+    if (architecture is None) == (job is None):
+        raise WrongRequirement("one of the two is wanted", "ARCHITECTURE and --job", "give one of them")
+    of_tags = {"--container": container, "--release": release, "--only-tags": only_tags or None}
+    given = [name for name, value in of_tags.items() if value is not None] + (["--queue"] if node and queue else [])
+    if given and (job is not None or node is not None):
+        raise WrongRequirement("is of queues: it does not go with this", given[0], "leave it out")
+    if node is not None:
+        _at_node(architecture, job, node, as_json=as_json)
+        return
+    if job is not None:
+        _show_nodes(_nodes_for_job(context, job, queue or ()), as_json=as_json)
+        return
+    assert architecture is not None  # noqa: S101 - one of the two was given
     if only_tags and not container:
         raise WrongRequirement("tags of what", "--only-tags", "name the container with --container")
     need = _need(architecture, None if release is None else read_release(release), container, only_tags)
@@ -75,6 +115,33 @@ def match(
     ]
     rows.sort(key=lambda row: (row[1] == "no", row[0]))
     print_table(("queue", "takes it", "code", "why"), rows, title=f"Requirement {canonical(need.requirement)}")
+
+
+def _at_node(architecture: str | None, job: str | None, node: Path, *, as_json: bool) -> None:
+    """Whether a node has what a task's architecture or a job's specs ask for, by the code that judges both."""
+    if architecture is not None:
+        _need(architecture, None, None, False)
+        wanted = JobSpecs((Spec(panda_architecture=architecture),))
+    else:
+        wanted = read_job_specs(Path(job or ""), OWN)
+    verdict = judge(wanted, read_node_file(node, OWN), OWN)
+    if as_json:
+        print_json(verdict_document(verdict, OWN))
+    else:
+        show_verdict(verdict, OWN)
+
+
+def _nodes_for_job(context: typer.Context, job: str, queues: Sequence[str]) -> WhyJob:
+    if len(queues) > 1:
+        raise WrongRequirement("a job waits at one queue", "--queue", "name one")
+    if job.isascii() and job.isdecimal():
+        if queues:
+            raise WrongRequirement("a job that is submitted has its queue", "--queue", "leave it out")
+        with asked(context) as asking:
+            return why_job(asking, int(job))
+    specs = read_job_specs(Path(job), OWN)
+    with asked(context) as asking:
+        return why_specs(asking, specs, queues[0] if queues else None)
 
 
 def _need(architecture: str, release: Release | None, container: str | None, only_tags: bool) -> Need:
@@ -115,3 +182,16 @@ def _named(offers: Sequence[QueueOffer], names: Sequence[str]) -> list[QueueOffe
 
 def _message(need: Need, offer: QueueOffer, outcome: Outcome) -> tuple[str, str]:
     return ("", "") if outcome == Outcome.FITS else (outcome.code, explain(need, offer, outcome).sentence)
+
+
+def _show_nodes(told: WhyJob, *, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+        return
+    for sentence in told.sentences:
+        print(sentence)
+    fits = [(one.site, one.panda_queue, one.of, one.kinds_of_nodes, one.seen, one.last_seen_at) for one in told.fits]
+    print_table(("site", "PanDA queue", "of", "kinds of nodes", "seen", "last"), fits, title="Fits")
+    near = [(one.field, one.asked, one.best, one.site, one.kinds_of_nodes, one.seen) for one in told.near]
+    columns = ("misses by", "asked", "best", "at", "kinds of nodes", "seen")
+    print_table(columns, near, title=f"Misses by one condition; {told.far:,} more by several")

@@ -57,10 +57,11 @@ def match_files(
     if as_json:
         print_json(verdict_document(verdict, rules))
     else:
-        _show(verdict, rules)
+        show_verdict(verdict, rules)
 
 
-def _show(verdict: Verdict, profile: Profile) -> None:
+def show_verdict(verdict: Verdict, profile: Profile) -> None:
+    """Print what a job gets, or what each spec misses."""
     if verdict.allotment is None:
         print("no match")
         rows = [

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from broker.matching.specs.index import SpecIndex
 from broker.matching.specs.job_reading import read_job
 from broker.matching.specs.judge import Verdict, judge
+from broker.matching.specs.node import Node
 from broker.matching.specs.node_reading import read_node
 from broker.matching.specs.profiles import OWN, V01, V02, Profile
+from broker.matching.specs.spec import JobSpecs, Spec
 from tests.matching.specs.documents_of_tests import (
     GPU_NEED,
     GPUS,
@@ -283,3 +286,17 @@ def test_the_architecture_of_a_panda_task_is_judged_at_the_node(architecture: st
     asked = {"requirements": {"panda_architecture": architecture, **gpu}}
     found = judge(read_job(asked, OWN), read_node(changed(NODE_V02, has), OWN))
     assert found.fits is fits
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "fits"),
+    [("&nvidia", 2, True), ("&nvidia", 0, False), ("#x86_64", 0, True), ("#x86_64", 2, False), ("&amd", 2, False)],
+)
+def test_the_architecture_of_a_panda_task_that_asks_for_a_gpu_gets_nodes_with_gpus(
+    asked: str, gpus: int, fits: bool
+) -> None:
+    job_specs = JobSpecs((Spec(panda_architecture=asked),))
+    has = Node("S.One", architecture="x86_64", gpus=gpus, gpu_vendor="nvidia", gpu_model="A100")
+    found = judge(job_specs, has)
+    assert found.fits is fits and SpecIndex((job_specs,)).fits(has).tolist() == [fits]
+    assert found.allotment is None or found.allotment.gpus == gpus

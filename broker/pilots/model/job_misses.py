@@ -1,0 +1,161 @@
+"""Which of the nodes that were seen fit what a job asks for, and which miss by one condition, with the best of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from broker.matching.specs.judge import Kind, Miss, misses
+from broker.matching.specs.node import Node
+from broker.matching.specs.spec import JobSpecs
+from broker.matching.specs.tags import Tags
+
+PlaceT = TypeVar("PlaceT")
+
+
+@dataclass(frozen=True)
+class Seen(Generic[PlaceT]):
+    """Nodes that are alike, at one place, and how often they were seen."""
+
+    place: PlaceT
+    site: str
+    node: Node
+    count: int
+    last_seen_at: datetime
+
+
+class NodesThatMiss(BaseModel):
+    """Nodes that miss by one condition.
+
+    Attributes:
+        field: of the job.
+        kind: they have less, more, something else, are banned, do not tell, or an expression is false.
+        asked: by the job.
+        best: the most (or least) of these nodes, else what most of them have; null: they do not tell.
+        site: where that is.
+        kinds_of_nodes: that miss by it.
+        seen: how often: requests, or hosts.
+        sentence: the same in words.
+    """
+
+    field: str
+    kind: Kind
+    asked: Any
+    best: Any
+    site: str
+    kinds_of_nodes: int
+    seen: int
+    sentence: str
+
+
+def _sentence(miss: Miss, site: str, seen: int) -> str:
+    """What is in the way, and how near the nodes come to it."""
+    asked, of = f"{miss.field}: {_shown(miss.asked)} asked", f"of {seen:,} sightings, at {site}"
+    if miss.kind == "unknown":
+        return f"{asked}, which nodes do not tell ({seen:,} sightings)"
+    if miss.kind in _END:
+        return f"{asked}, {_shown(miss.offered)} the {_END[miss.kind]} {of}"
+    if miss.kind == "false":
+        has = f"such as one with {_shown(miss.offered)}" if miss.offered else "which have none of its tags"
+        return f"{miss.field}: '{miss.asked}' is false for nodes {has} ({seen:,} sightings)"
+    return f"{asked}, {_shown(miss.offered)} is what most have {of}"
+
+
+_END = {"below": "most", "above": "least"}
+
+
+@dataclass(frozen=True)
+class Compared(Generic[PlaceT]):
+    """All nodes that were seen, beside what a job asks for.
+
+    Attributes:
+        fits: where the job may run.
+        near: what misses by one condition, that of the most nodes first.
+        far: nodes that miss by several, by how often they were seen.
+    """
+
+    fits: tuple[Seen[PlaceT], ...]
+    near: tuple[NodesThatMiss, ...]
+    far: int
+
+
+def compare(
+    asked: JobSpecs | None, seen: Iterable[Seen[PlaceT]], of_place: Callable[[Seen[PlaceT]], Sequence[Miss]]
+) -> Compared[PlaceT]:
+    """Look at each kind of nodes: of several specs the one to which a node is nearest counts.
+
+    Args:
+        asked: what the job asks of a node; None: nothing.
+        seen: the nodes.
+        of_place: what the place of a node misses.
+    """
+    fits, far = [], 0
+    near: dict[tuple[str, Kind], list[tuple[Miss, Seen[PlaceT]]]] = {}
+    for one in seen:
+        specs = () if asked is None else asked.specs
+        missed = [*of_place(one), *min((misses(spec, one.node) for spec in specs), key=len, default=())]
+        if not missed:
+            fits.append(one)
+        elif len(missed) == 1:
+            near.setdefault((missed[0].field, missed[0].kind), []).append((missed[0], one))
+        else:
+            far += one.count
+    told = sorted((_summed(found) for found in near.values()), key=lambda one: (-one.seen, one.field, one.kind))
+    return Compared(tuple(fits), tuple(told), far)
+
+
+def _summed(found: Sequence[tuple[Miss, Seen[PlaceT]]]) -> NodesThatMiss:
+    kind = found[0][0].kind
+    if kind in ("below", "above"):
+        miss, best = (max if kind == "below" else min)(found, key=lambda one: _order(one[0].offered))
+    else:
+        counted: Counter[Hashable] = Counter()
+        for miss, one in found:
+            counted[repr(miss.offered)] += one.count
+        most = counted.most_common(1)[0][0]
+        miss, best = next(pair for pair in found if repr(pair[0].offered) == most)
+    seen = sum(one.count for _, one in found)
+    return NodesThatMiss(
+        field=miss.field, kind=kind, asked=miss.asked, best=miss.offered, site=best.site, kinds_of_nodes=len(found),
+        seen=seen, sentence=_sentence(miss, best.site, seen),
+    )  # fmt: skip
+
+
+def _order(offered: Any) -> tuple[float, ...]:
+    """Numbers and versions by what they mean."""
+    if isinstance(offered, int | float):
+        return (float(offered),)
+    return tuple(float(part) if part.isdigit() else -1.0 for part in str(offered).replace("-", ".").split("."))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "nothing"}[value]
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:5])) + (", ..." if len(value) > 5 else "")
+    if isinstance(value, dict):
+        return "; ".join(f"{name} {_shown(one)}" for name, one in value.items())
+    return str(value)
+
+
+def wanted_tags(asked: JobSpecs | None) -> list[str]:
+    """The tags that any spec wants to be there, sorted: those under an even number of ``~``."""
+    found: set[str] = set()
+    for spec in () if asked is None else asked.specs:
+        if spec.tags is not None:
+            found |= _wanted(spec.tags, is_denied=False)
+    return sorted(found)
+
+
+def _wanted(tags: Tags, *, is_denied: bool) -> set[str]:
+    if tags.operator == "atom":
+        return set() if is_denied else {tags.atom}
+    denied = is_denied != (tags.operator == "~")
+    return set().union(*(_wanted(part, is_denied=denied) for part in tags.parts))

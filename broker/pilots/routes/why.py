@@ -1,0 +1,72 @@
+"""Why a job waits and a pilot gets nothing: what fits, what misses by one condition, which limits hold."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import LARGEST_ID, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.problems import Problem
+from broker.api.state import State
+from broker.matching.specs.job_reading import read_job
+from broker.matching.specs.problems import SpecRefused
+from broker.pilots.answers.why_job import WhyJob, why_job, why_specs
+from broker.pilots.answers.why_node import WhyNode, why_node
+from broker.pilots.routes.pilots import Name, PresentedPilot
+from broker.store.connection.database import Database
+
+router = guarded_router(tag="pilots")
+
+
+class AskedSpecs(BaseModel):
+    """A job that is not submitted.
+
+    Attributes:
+        job: with ``requirements`` or ``matching_specs`` of ``matchspec/1``.
+        vo: of the job.
+        panda_queue: where it would wait; null: anywhere.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    job: dict[str, Any]
+    vo: Annotated[str, Field(max_length=64)] = ""
+    panda_queue: Name | None = None
+
+
+@router.get("/jobs/{pandaid}/match", response_model=WhyJob)
+@allow(READ)
+def match_of_job(request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
+    """Which nodes of the last 24 hours fit an activated job or miss by one condition, and which limits hold."""
+    with asking(api) as asked:
+        found = why_job(asked, pandaid)
+    return answer(request, found)
+
+
+@router.post("/match/specs", response_model=WhyJob)
+@allow(READ)
+def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
+    """Which nodes of the last 24 hours would fit a job, or miss by one condition; nothing is submitted."""
+    try:
+        specs = read_job(body.job, vo=body.vo)
+    except SpecRefused as refused:
+        raise Problem(422, "invalid_request", f"job: {refused}") from refused
+    with asking(api) as asked:
+        found = why_specs(asked, specs, body.panda_queue)
+    return answer(request, found)
+
+
+@router.post("/match/nodes", response_model=WhyNode)
+@allow(READ)
+def match_of_node(request: Request, api: State, body: PresentedPilot) -> Response:
+    """What fits a pilot, by tier; what misses by one condition, with the jobs behind it; which limits hold."""
+    pilot = body.as_matched()
+    with asking(api) as asked:
+        found = why_node(Database.raw(asked.connection), pilot, asked.now)
+    return answer(request, found)

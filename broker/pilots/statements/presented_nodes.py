@@ -1,0 +1,242 @@
+"""Nodes that pilots presented: noted in memory, written once a minute, and read for those whose jobs wait.
+
+Source: DiracX, why a job is not matched; PanDA data model, worker nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from broker.matching.specs.hardware_names import level_of_name, same_architecture
+from broker.matching.specs.node import Node
+from broker.pilots.model.matcher import Pilot
+from broker.store.connection.tables import Names
+
+WRITTEN_EVERY = timedelta(seconds=60)
+MOST_NOTED = 20_000
+"""Nodes and tags that are noted between two writes; others are left out and come the next time."""
+MOST_READ = 50_000
+_ROOM = ("ram_mb", "wall_time_s", "cpu_work_db12", "scratch_mb")
+"""What differs from request to request; nodes are one where the first two digits are the same."""
+_SETS = ("features", "tags")
+_MB_OF_GB = 1000
+
+_WRITE = """
+INSERT INTO broker.presented_nodes AS known (hour, site, ce, queue, signature, node, room, requests, last_seen_at)
+SELECT hour, site, ce, queue, signature, node::jsonb, room::bigint[], requests, last_seen_at
+FROM unnest(%(hours)s::timestamptz[], %(sites)s::text[], %(ces)s::text[], %(queues)s::text[], %(signatures)s::text[],
+    %(nodes)s::text[], %(rooms)s::text[], %(requests)s::bigint[], %(times)s::timestamptz[])
+    AS given (hour, site, ce, queue, signature, node, room, requests, last_seen_at)
+ORDER BY 1, 2, 3, 4, 5
+ON CONFLICT (hour, site, ce, queue, signature) DO UPDATE
+SET requests = known.requests + excluded.requests, last_seen_at = greatest(known.last_seen_at, excluded.last_seen_at),
+    node = CASE WHEN excluded.room > known.room THEN excluded.node ELSE known.node END,
+    room = greatest(known.room, excluded.room)"""
+_WRITE_TAGS = """
+INSERT INTO broker.presented_tags AS known (tag, first_seen_at, last_seen_at)
+SELECT tag, %(now)s, %(now)s FROM unnest(%(tags)s::text[]) AS given (tag) ORDER BY tag
+ON CONFLICT (tag) DO UPDATE SET last_seen_at = excluded.last_seen_at
+WHERE known.last_seen_at < excluded.last_seen_at - interval '1 hour'"""
+_READ = """
+SELECT seen.site, coalesce(place.panda_queue, seen.queue), seen.node, seen.requests, seen.last_seen_at,
+    coalesce(place.tags, '[]'), place.number
+FROM (SELECT site, ce, queue, (array_agg(node ORDER BY room DESC))[1] AS node, sum(requests)::bigint AS requests,
+          max(last_seen_at) AS last_seen_at
+      FROM broker.presented_nodes WHERE last_seen_at > %(since)s AND hour > %(since)s - interval '1 hour'
+      GROUP BY site, ce, queue, signature ORDER BY 6 DESC LIMIT %(most)s) AS seen
+LEFT JOIN broker.resource_queues AS place USING (site, ce, queue)"""
+# Whole hosts, as pilots of PanDA reported them; of sites of which no pilot presented a node.
+_READ_HOSTS = """
+SELECT node.site, host.panda_queue, node.cpu_architecture, node.cpu_architecture_level, node.n_logical_cpus,
+    node.total_memory, node.total_local_disk, coalesce(gpu.gpus, 0), gpu.vendor, gpu.vram, count(*),
+    max(node.last_seen) AT TIME ZONE 'UTC'
+FROM {panda}.worker_node AS node
+LEFT JOIN {panda}.worker_node_queue AS host USING (site, host_name)
+LEFT JOIN LATERAL (
+    SELECT sum(count)::bigint AS gpus, CASE WHEN count(*) = 1 THEN min(vendor) END AS vendor,
+        CASE WHEN count(*) = 1 THEN min(vram)::bigint END AS vram
+    FROM {panda}.worker_node_gpus AS one WHERE one.site = node.site AND one.host_name = node.host_name) AS gpu ON true
+WHERE node.last_seen > %(since)s AND node.site <> ALL(%(told)s)
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 ORDER BY count(*) DESC LIMIT %(most)s"""
+_READ_TAGS = """
+SELECT tag FROM broker.presented_tags WHERE tag = ANY(%(tags)s)
+UNION SELECT tag FROM broker.resource_queues, jsonb_array_elements_text(tags) AS declared (tag)
+WHERE tag = ANY(%(tags)s)"""
+
+
+@dataclass(frozen=True)
+class SeenNode:
+    """Nodes that are alike at one place.
+
+    Attributes:
+        site: of the place.
+        panda_queue: of the place; None: not known.
+        node: the one with most room, with the tags of its place.
+        seen: requests of such nodes, or such hosts.
+        last_seen_at: the last of them (aware).
+        place: number of the place among the resources; None: it is none of them.
+        kind: presented by pilots, or a host as a whole that was reported.
+    """
+
+    site: str
+    panda_queue: str | None
+    node: Node
+    seen: int
+    last_seen_at: datetime
+    place: int | None = None
+    kind: Literal["pilots", "hosts"] = "pilots"
+
+
+@dataclass
+class _Noted:
+    count: int
+    last: datetime
+
+
+@dataclass(frozen=True)
+class NodeRows:
+    """What is to be written: values of the columns, and the tags that nodes presented."""
+
+    columns: dict[str, list[Any]]
+    tags: list[str]
+    now: datetime
+
+
+class NodeNotes:
+    """The nodes that a process was asked for; threads share it."""
+
+    def __init__(self) -> None:
+        self._noted: dict[tuple[str, str, str, Node], _Noted] = {}
+        self._latest = self._written_at = datetime.min.replace(tzinfo=UTC)
+        self._lock = threading.Lock()
+
+    def note(self, pilot: Pilot, now: datetime) -> None:
+        """A pilot asked at ``now`` (aware); one that tells of no node is noted as a node of which nothing is known."""
+        key = pilot.site, pilot.ce, pilot.queue, pilot.node or Node(pilot.site)
+        with self._lock:
+            self._latest = max(self._latest, now)
+            known = self._noted.get(key)
+            if known is not None:
+                known.count, known.last = known.count + 1, now
+            elif len(self._noted) < MOST_NOTED:
+                self._noted[key] = _Noted(1, now)
+
+    def due(self) -> NodeRows | None:
+        """What was noted, once a minute, and then forgotten here; None: it is not time yet, or there is nothing."""
+        with self._lock:
+            if not self._noted or self._latest - self._written_at < WRITTEN_EVERY:
+                return None
+            noted, self._noted, self._written_at = self._noted, {}, self._latest
+        return _rows(noted, self._written_at)
+
+
+def write_nodes(connection: psycopg.Connection[Any], rows: NodeRows) -> None:
+    """Add what a process noted to what there is."""
+    connection.execute(_WRITE, rows.columns)
+    if rows.tags:
+        connection.execute(_WRITE_TAGS, {"tags": rows.tags, "now": rows.now})
+
+
+def note_pilot(connection: psycopg.Connection[Any], pilot: Pilot, now: datetime) -> None:
+    """Write that one pilot asked at ``now`` (aware)."""
+    notes = NodeNotes()
+    notes.note(pilot, now)
+    rows = notes.due()
+    if rows is not None:
+        write_nodes(connection, rows)
+
+
+def read_seen(connection: psycopg.Connection[Any], names: Names, since: datetime) -> list[SeenNode]:
+    """The nodes that were seen since an instant (aware), those of the latest requests first, and hosts elsewhere."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(_READ, {"since": since, "most": MOST_READ}).fetchall()
+        found = [
+            SeenNode(site, queue, _node(node, tags), requests, at, place)
+            for site, queue, node, requests, at, tags, place in rows
+        ]
+        told = sorted({one.site for one in found})
+        values = {"since": since.astimezone(UTC).replace(tzinfo=None), "told": told, "most": MOST_READ}
+        hosts = cursor.execute(names.sql(_READ_HOSTS), values).fetchall()
+    return found + [_host(*row) for row in hosts]
+
+
+def known_tags(connection: psycopg.Connection[Any], tags: Sequence[str]) -> frozenset[str]:
+    """Those of some tags that any node ever presented, or that are declared for a place."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return frozenset(tag for (tag,) in cursor.execute(_READ_TAGS, {"tags": list(tags)}))
+
+
+def _rows(noted: dict[tuple[str, str, str, Node], _Noted], now: datetime) -> NodeRows:
+    found: dict[tuple[Any, ...], tuple[list[int], Node, _Noted]] = {}
+    for (site, ce, queue, node), one in noted.items():
+        document = _document(node)
+        alike = document | {name: _first_digits(document[name]) for name in _ROOM if name in document}
+        signature = hashlib.blake2b(_text(alike).encode(), digest_size=16).hexdigest()
+        key = one.last.astimezone(UTC).replace(minute=0, second=0, microsecond=0), site, ce, queue, signature
+        room = [document.get(name, -1) for name in _ROOM]
+        best, best_node, sum_of = found.get(key, (room, node, _Noted(0, one.last)))
+        sum_of = _Noted(sum_of.count + one.count, max(sum_of.last, one.last))
+        found[key] = (max(room, best), node if room > best else best_node, sum_of)
+    keys, values = list(found), list(found.values())
+    columns: dict[str, list[Any]] = {
+        name: [key[at] for key in keys] for at, name in enumerate(("hours", "sites", "ces", "queues", "signatures"))
+    }
+    columns |= {
+        "nodes": [_text(_document(node)) for _, node, _ in values],
+        "rooms": ["{" + ",".join(map(str, room)) + "}" for room, _, _ in values],
+        "requests": [one.count for _, _, one in values],
+        "times": [one.last for _, _, one in values],
+    }
+    tags = sorted({_plain(tag) for _, _, _, node in noted for tag in node.tags})
+    return NodeRows(columns, tags[:MOST_NOTED], now)
+
+
+def _first_digits(number: int) -> int:
+    scale: int = 10 ** max(0, len(str(number)) - 2)
+    return number // scale * scale
+
+
+def _document(node: Node) -> dict[str, Any]:
+    """The node as JSON has it; what is not known is left out, and so is the name of the pilot."""
+    found = {one.name: getattr(node, one.name) for one in fields(Node) if one.compare}
+    return {name: _plain(value) for name, value in found.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A value as the database keeps it: texts without characters that cannot be seen, some of which it refuses."""
+    if isinstance(value, frozenset):
+        return sorted(map(_plain, value))
+    return "".join(filter(str.isprintable, value)) if isinstance(value, str) else value
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _node(document: dict[str, Any], tags_of_place: Sequence[str]) -> Node:
+    known = {one.name for one in fields(Node)}
+    values = {name: value for name, value in document.items() if name in known}
+    values |= {name: frozenset(values[name]) for name in _SETS if name in values}
+    values["tags"] = values.get("tags", frozenset()) | frozenset(tags_of_place)
+    return Node(**values)
+
+
+def _host(
+    site: str, queue: str | None, architecture: str | None, level: str | None, cpus: int | None, memory: int | None,
+    disk: int | None, gpus: int, vendor: str | None, vram: int | None, hosts: int, at: datetime,
+) -> SeenNode:  # fmt: skip
+    node = Node(
+        site, cores=cpus, ram_mb=memory, architecture=same_architecture(architecture),
+        level=level_of_name((level or "").replace("_", "-", 1)), gpus=gpus, gpu_vendor=vendor, gpu_ram_mb=vram,
+        scratch_mb=None if disk is None else disk * _MB_OF_GB,
+    )  # fmt: skip
+    return SeenNode(site, queue, node, hosts, at, None, "hosts")
