@@ -49,12 +49,4 @@ def matched_job(found: Match | NoMatch, repeated: bool = False, node: Node | Non
             verdict = judge(specs_of(found.specs), replace(node, tags=node.tags | found.place_tags))
             given |= {"spec": verdict.spec, "allotted": verdict.allotment}
         return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
-    return MatchedJob(
-        pandaid=None,
-        jeditaskid=None,
-        task_queue=None,
-        panda_queue=found.panda_queue,
-        pool=None,
-        reason=found.reason,
-        rejected=found.rejected,
-    )
+    return MatchedJob(pandaid=None, jeditaskid=None, task_queue=None, pool=None, **vars(found))

@@ -151,7 +151,7 @@ def _told(asking: Asking, job: _Asks) -> WhyJob:
     near = list(compared.near)
     seen, fits = sum(one.count for one in found), _by_place(compared.fits)
     return WhyJob(
-        pandaid=job.pandaid, status=job.status, panda_queue=job.panda_queue,
+        **{name: getattr(job, name) for name in ("pandaid", "status", "panda_queue")},
         asks=None if job.specs is None else job.specs.canonical, seen=seen, fits=fits[:MOST_FITS], near=near,
         far=compared.far, never_presented=never, limits=limits,
         sentences=_sentences(job, seen, fits, near, never, limits),
