@@ -21,12 +21,14 @@ PILOT_PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3.9 pyth
 	"$$p" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo "$$p" && break; done)
 # The real panda-client, which pins nothing and wants an environment of its own.
 CLIENT_VENV := .venv-client
+KUBERNETES_VENV := .venv-kubernetes
+IMAGE := .image
 PANDA_CLIENT := panda-client==2.2.0
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # For two cores: while one waits for a database or a process, the others work; the slow tests wait most of the time.
 WORKERS ?= 3
-LONG_WORKERS ?= 4
+LONG_WORKERS ?= 3
 
 # Pilots to a real Slurm: PSI/J asks for older packages than we pin.
 SLURM_VENV := .venv-slurm
@@ -48,7 +50,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release bench bench-panda panda-drift \
+.PHONY: image-tools test-image kubernetes apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -60,6 +62,8 @@ help:
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-client run the real panda-client against broker serve --api and a Rucio server, in $(CLIENT_VENV)"
+	@echo "make test-image  build the image with buildah, and run it on a read-only root (as root, on Debian)"
+	@echo "make kubernetes  check the objects of deploy/kubernetes against the schemas of Kubernetes"
 	@echo "make test-slurm  send pilots to a Slurm of its own on this machine, in $(SLURM_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server; PANDA_DATABASE=PATH of a checkout of"
@@ -95,7 +99,7 @@ test: $(VENV)/.installed-test
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
 
-# What takes ten seconds and more; pages walked literally, and the simulation against the theory of queues.
+# What takes seconds and starts processes; pages walked literally, and the simulation against the theory of queues.
 test-long: $(VENV)/.installed-test faketime
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(LONG_WORKERS) -m "slow or walk or validation"
 
@@ -113,6 +117,37 @@ test-pilot: $(VENV)/.installed-test $(PILOT_VENV)/.installed
 test-client: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed $(CLIENT_VENV)/.installed
 	BROKER_TEST_RUCIO_PYTHON="$(abspath $(RUCIO_VENV))/bin/python" BROKER_TEST_PANDA_CLIENT="$(abspath $(CLIENT_VENV))" \
 		$(PYTEST) -m client tests/panda_client
+
+# buildah and debootstrap make what Docker would: nothing here can reach a registry of images.
+test-image: $(VENV)/.installed-test image-tools
+	.ci/build-image $(IMAGE)
+	BROKER_TEST_IMAGE="$(abspath $(IMAGE))" $(PYTEST) -m image tests/image
+
+image-tools:
+	@PATH=$$PATH:/usr/sbin; command -v buildah >/dev/null && command -v debootstrap >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends buildah debootstrap >/dev/null; \
+	else \
+		echo "error: building the image needs root, buildah and debootstrap" >&2; exit 1; \
+	fi
+
+# Kustomize is part of kubectl; where there is none, only the objects of the base are checked.
+kubernetes: $(KUBERNETES_VENV)/.installed
+	$(KUBERNETES_VENV)/bin/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
+	@if command -v kubectl >/dev/null; then \
+		for overlay in deploy/kubernetes/overlays/*; do \
+			kubectl kustomize "$$overlay" > "$(KUBERNETES_VENV)/rendered.yaml" && \
+			$(KUBERNETES_VENV)/bin/kubernetes-validate --strict --quiet "$(KUBERNETES_VENV)/rendered.yaml" || exit 1; \
+			echo "$$overlay: $$(grep -c '^kind:' $(KUBERNETES_VENV)/rendered.yaml) objects"; \
+		done; \
+	else \
+		echo "not checked: the overlays, since there is no kubectl here"; \
+	fi
+
+$(KUBERNETES_VENV)/.installed: Makefile
+	$(PYTHON) -m venv $(KUBERNETES_VENV)
+	$(KUBERNETES_VENV)/bin/python -m pip install --quiet kubernetes-validate==1.37.0
+	touch $@
 
 test-slurm: $(SLURM_VENV)/.installed slurm
 	$(SLURM_VENV)/bin/python -m pytest -m slurm tests/slurm
@@ -238,7 +273,7 @@ contract: $(VENV)/.installed-test
 	BROKER_CONTRACT=add $(PYTEST) -q -p no:schemathesis tests/contract/test_promises.py
 
 clean:
-	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) $(RELEASE_VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) $(RELEASE_VENV) $(KUBERNETES_VENV) $(IMAGE) build dist .mypy_cache .ruff_cache .hypothesis
 
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python

@@ -199,7 +199,9 @@ def _queues() -> Iterable[str]:
         return ()
     import psycopg
 
-    plain = url.replace("postgresql+psycopg://", "postgresql://", 1)
+    from broker.password_file import VARIABLE, with_password
+
+    plain = with_password(url.replace("postgresql+psycopg://", "postgresql://", 1), os.environ.get(VARIABLE))
     with psycopg.connect(plain, connect_timeout=PATIENCE_S, options="-c statement_timeout=1000") as connection:
         schema = os.environ.get("BROKER_PANDA_SCHEMA") or _panda_schema(connection)
         query = psycopg.sql.SQL("SELECT panda_queue FROM {}.schedconfig_json").format(psycopg.sql.Identifier(schema))

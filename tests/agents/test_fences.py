@@ -63,6 +63,7 @@ def test_a_transaction_under_a_lost_lease_writes_nothing_at_all(
     assert (record.outcome, lost.count) == ("lost_lease", number), record.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number"), EACH)
 def test_a_transaction_that_loses_its_lease_is_not_committed(
     database: Database, name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,8 @@ from broker.store.connection.database import Database
 from broker.store.schema import migrate
 from tests.alongside.conftest import READ
 
+pytestmark = pytest.mark.slow
+
 Least = Callable[..., Database]
 Run = Callable[..., tuple[int, list[Any], str]]
 

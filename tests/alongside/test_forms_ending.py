@@ -19,6 +19,8 @@ from tests.alongside.panda_forms import FURTHER, fill_jobs, reshape
 from tests.lifecycle.statements.test_scan import ACTIVE_CASES, DEFINED_CASES, as_rows
 from tests.store import lifecycle_grid
 
+pytestmark = pytest.mark.slow
+
 AGENTS = ("fast_rebrokerage", "analysis_rebrokerage", "timeouts")
 #: What ending may write, with what a row is known by.
 WRITTEN = {

@@ -35,6 +35,8 @@ from tests.alongside.panda_queries import PandaQueries
 from tests.alongside.test_variants import BROKERAGES, decided, demo
 from tests.answers.demo_database import NOON
 
+pytestmark = pytest.mark.slow
+
 MINUTE = timedelta(minutes=1)
 #: PanDA's statistics, with one row a job.
 _FILL_STATISTICS = """

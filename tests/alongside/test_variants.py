@@ -23,6 +23,8 @@ from tests.alongside.conftest import READ, least_role
 from tests.alongside.panda_forms import fill_jobs, reshape
 from tests.answers.demo_database import NOON
 
+pytestmark = pytest.mark.slow
+
 BROKERAGES = ("production_task", "production_job", "analysis_job")
 
 

@@ -73,6 +73,7 @@ def evaluating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Evaluating]:
         end.set()
 
 
+@pytest.mark.slow
 def test_a_crowd_that_evaluates_and_reports_leaves_health_and_readers_alone(
     decided: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.bench_claim import measure
 
+pytestmark = pytest.mark.slow
+
 
 def test_all_files_are_claimed() -> None:
     stats = measure(2, 40, batches=2)

@@ -14,6 +14,7 @@ from benchmarks.columns import ColumnScenario
 from broker.store.connection.database import Database
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "size"), [(bench_decide, (12, 20)), (bench_analysis, (12, 20)), (bench_task_decide, (12, 4, 20))]
 )

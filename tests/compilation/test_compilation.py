@@ -135,6 +135,7 @@ def test_a_folder_that_cannot_be_written_is_replaced_by_one_that_goes_with_the_p
     own.rmdir()
 
 
+@pytest.mark.slow
 def test_the_process_that_compiles_says_in_the_folder_that_all_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

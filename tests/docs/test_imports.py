@@ -15,6 +15,7 @@ BASE = {
     "broker.errors",
     "broker.feature",
     "broker.package_owners",
+    "broker.password_file",
     "broker.resources",
     "broker.json_depth",
     "broker.redaction",

@@ -52,6 +52,7 @@ def random_work(random: np.random.Generator, tasks: int) -> TaskWork:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 9))
 def test_each_task_is_stored_as_if_it_were_alone(seed: int, tasks: int) -> None:

@@ -82,6 +82,7 @@ def random_work(seed: int, chunks: int, analysis: bool) -> Work:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 9), st.booleans())
 def test_each_chunk_is_stored_as_if_it_were_alone(seed: int, chunks: int, analysis: bool) -> None:

@@ -25,6 +25,8 @@ from tests.fault.processes import (
     wait_until,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def grid(database: Database) -> Database:

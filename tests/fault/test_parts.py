@@ -25,6 +25,8 @@ from tests.fault.processes import (
     wait_until,
 )
 
+pytestmark = pytest.mark.slow
+
 DIVIDED = f"""
 agents:
   {AGENT}: {{period_s: 0.5, cycle_budget_s: 60, parts: 2}}

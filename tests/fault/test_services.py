@@ -21,6 +21,8 @@ from broker.store.service.leases import LeaseTerms
 from tests.fault.auditor import audit, baseline
 from tests.fault.processes import AGENT, PATIENCE_S, broker, load_grid, made_jobs, wait_until
 
+pytestmark = pytest.mark.slow
+
 FAST = f"""
 agents:
   {AGENT}: {{period_s: 0.5, cycle_budget_s: 60}}

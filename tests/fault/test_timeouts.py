@@ -12,6 +12,8 @@ from tests.fault.processes import PATIENCE_S, broker
 from tests.store.lifecycle_grid import ago, run_once, store
 from tests.store.small_work import all_rows
 
+pytestmark = pytest.mark.slow
+
 JOBS = "SELECT pandaid, jobstatus FROM doma_panda.jobs{}4 ORDER BY pandaid"
 
 

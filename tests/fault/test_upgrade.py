@@ -22,6 +22,8 @@ from broker.store.service import leases
 from tests.fault.auditor import audit, baseline
 from tests.fault.processes import AGENT, PATIENCE_S, broker, load_grid, made_jobs, scenario, wait_until
 
+pytestmark = pytest.mark.slow
+
 #: What the wheel of the release before holds, without the data of the demo: made anew at each release.
 RELEASE_BEFORE = Path(__file__).with_name("release_before.tar.xz")
 PRESENT = datetime.now(UTC).replace(microsecond=0)

@@ -43,6 +43,7 @@ def test_a_shorter_record_leaves_nothing_of_the_longer(tmp_path: Path) -> None:
     assert (tmp_path / "used_CPU").stat().st_ino == before  # the lock belongs to the file
 
 
+@pytest.mark.slow
 def test_readers_see_one_record_whoever_writes(tmp_path: Path) -> None:
     records = [texts_of({key: number for key in RECORD if key != "can_postpone_last_job"}) for number in (1, 22, 333)]
     write(tmp_path, records[0], WAITING, NOW)

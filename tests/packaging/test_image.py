@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
@@ -15,6 +14,9 @@ import pytest
 import yaml
 from hatchling.builders.wheel import WheelBuilder
 
+from broker.api.configuration import load
+from broker.service.commands.api import DEFAULT_PORT
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -23,7 +25,7 @@ EXTRAS = {"api", "fast", "web", "rucio", "telemetry"}
 
 def copied_for_the_build() -> list[tuple[str, str]]:
     """Source and destination of what the first stage copies."""
-    stage = DOCKERFILE.split("\nFROM ")[0]
+    stage = DOCKERFILE.split("\nFROM ")[1]
     copies = [shlex.split(words) for words in re.findall(r"^COPY (.*)$", stage, re.MULTILINE)]
     return [(source, words[-1]) for words in copies for source in words[:-1]]
 
@@ -54,7 +56,7 @@ def test_the_wheel_of_the_image_holds_all_that_the_whole_one_holds(
 
 
 def test_the_image_has_the_extras_that_its_services_need() -> None:
-    (listed,) = re.findall(r'pip install .*\.whl\)\[([a-z,]+)\]"', DOCKERFILE)
+    (listed,) = re.findall(r"^ARG EXTRAS=([a-z,]+)$", DOCKERFILE, re.MULTILINE)
     assert set(listed.split(",")) == EXTRAS <= PROJECT["project"]["optional-dependencies"].keys()
 
 
@@ -74,18 +76,58 @@ def services() -> dict[str, dict[str, Any]]:
     return found["services"]
 
 
-def test_the_api_is_published_to_this_machine_only(services: dict[str, dict[str, Any]]) -> None:
+def test_what_is_published_is_published_to_this_machine_only(services: dict[str, dict[str, Any]]) -> None:
     assert services["api"]["command"][0] == "api"
-    published = {name: service.get("ports", []) for name, service in services.items()}
-    assert published == {"database": [], "broker": [], "api": ["127.0.0.1:8642:8642"]}
+    published = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert published == {"api": ["127.0.0.1:8642:8642"], "grafana": ["127.0.0.1:3000:3000"]}
+
+
+def test_only_the_brokers_and_the_api_reach_the_database(services: dict[str, dict[str, Any]]) -> None:
+    inside = {name for name, service in services.items() if "inside" in service["networks"]}
+    assert inside == {"database", "broker", "api"}
 
 
 def test_the_token_of_the_api_outlives_its_container(services: dict[str, dict[str, Any]]) -> None:
     (home,) = re.findall(r"BROKER_HOME=(\S+)", DOCKERFILE)
-    assert services["api"]["volumes"] == [f"api:{home}"]
+    assert f"api:{home}" in services["api"]["volumes"]
 
 
-def test_the_password_of_the_database_has_no_default(services: dict[str, dict[str, Any]]) -> None:
-    settings = json.dumps(services)
-    uses = re.findall(r"\$\{POSTGRES_PASSWORD([^}]*)\}", settings)
-    assert len(uses) == 3 and all(use.startswith(":?") for use in uses)
+def test_passwords_are_files_and_have_no_default(services: dict[str, dict[str, Any]]) -> None:
+    settings = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    asked = {name for service in services.values() for name in service.get("secrets", [])}
+    assert {name: secret["file"] for name, secret in settings["secrets"].items()} == {
+        name: f"secrets/{name}" for name in asked
+    }
+    variables = {name: value for one in services.values() for name, value in one.get("environment", {}).items()}
+    passwords = {name: value for name, value in variables.items() if "PASSWORD" in name}
+    assert passwords.keys() == {
+        "POSTGRES_PASSWORD_FILE",
+        "BROKER_DATABASE_PASSWORD_FILE",
+        "GF_SECURITY_ADMIN_PASSWORD__FILE",
+    }
+    assert all(value.removeprefix("/run/secrets/") in asked for value in passwords.values())
+    assert "secrets" in (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+
+
+def test_the_services_may_write_to_their_volume_only(services: dict[str, dict[str, Any]]) -> None:
+    for name in ("broker", "api"):
+        service = services[name]
+        assert (service["read_only"], service["tmpfs"], service["cap_drop"]) == (True, ["/tmp"], ["ALL"]), name
+
+
+def test_prometheus_asks_the_api_by_a_name_that_it_answers_to(services: dict[str, dict[str, Any]]) -> None:
+    folder = ROOT / "deploy" / "compose"
+    scraped = yaml.safe_load((folder / "prometheus.yml").read_text(encoding="utf-8"))
+    (config,) = scraped["scrape_configs"]
+    ((target,),) = [one["targets"] for one in config["static_configs"]]
+    name, port = target.split(":")
+    assert name in load(folder / "api.yaml").hosts and name in services and int(port) == DEFAULT_PORT
+    assert config["job_name"] == "gridbroker"
+
+
+def test_each_file_that_is_mounted_is_there(services: dict[str, dict[str, Any]]) -> None:
+    mounted = [one for service in services.values() for one in service.get("volumes", []) if one.startswith("./")]
+    assert len(mounted) == 6
+    for one in mounted:
+        source, _, mode = one.split(":")
+        assert mode == "ro" and (ROOT / source).is_file(), one

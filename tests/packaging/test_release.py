@@ -42,6 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_release_has_wheels_and_sdists_of_both_with_their_sums(built: Path) -> None:
     lines = [line.split("  ") for line in (built / "SHA256SUMS").read_text(encoding="utf-8").splitlines()]
     assert {name for _, name in lines} == MADE | {"provenance.json"}

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 HANGING = """
 import threading

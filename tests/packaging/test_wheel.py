@@ -87,6 +87,7 @@ def test_data_is_found_without_the_checkout(unpacked: Path, tmp_path: Path) -> N
     assert int(tables) > 30
 
 
+@pytest.mark.slow
 def test_the_command_works_without_the_checkout(unpacked: Path, tmp_path: Path, empty_database: Database) -> None:
     url = empty_database.url
     done = run_unpacked(unpacked, tmp_path, "-m", "broker.cli.main", "db", "init", "--json", "--db", url)

@@ -51,6 +51,7 @@ def test_policies_are_compared_in_pairs_of_seeds() -> None:
     assert second.differences["use"].mean == pytest.approx(difference)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_as_one() -> None:
     cases = [Case("random", "random", seed, FixedScenario(closed(task(1)))) for seed in (1, 2)]
     alone, together = (simulate_all(cases, count, lambda place, result: None) for count in (1, 2))

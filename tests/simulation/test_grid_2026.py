@@ -45,6 +45,7 @@ def test_the_grid_of_a_name_is_the_usual_one_and_the_old_one_is_as_it_was() -> N
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["least_loaded_local", "seed"])
 def test_nothing_is_lost_on_it(policy: str) -> None:
     loop = ClosedLoop(make_grid("2026", SIZE, 1), find_policy(policy), 1)

@@ -147,6 +147,7 @@ def mean_stay_over_size(seed: int) -> float:
     return float(stays.mean() / sizes.mean())
 
 
+@pytest.mark.slow
 def test_a_link_shares_its_processor() -> None:
     # T(x) = x / (1 - rho), whatever the distribution of sizes
     assert within(interval([mean_stay_over_size(seed) for seed in SEEDS]), 2.0)

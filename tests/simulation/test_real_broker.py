@@ -19,6 +19,8 @@ from broker.simulation.model.real.chunk_work import chunk_work
 from broker.simulation.model.real.grid_rows import endpoint
 from tests.simulation.small_grids import closed, queue, task
 
+pytestmark = pytest.mark.slow
+
 SMALL = GridParameters(days=0.3, queues=8, cores=600, nuclei=2, users=10, outage_mean_days=1.0, warm_up_s=3600.0)
 
 

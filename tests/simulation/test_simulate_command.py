@@ -56,6 +56,7 @@ def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Broker:
     return Broker(database, capsys)
 
 
+@pytest.mark.slow
 def test_the_agents_on_a_database_give_the_same_figures(
     broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_the_grid_is_that_of_a_stored_snapshot(broker: Broker, database: Databas
     assert exported["figures"] == newest["figures"]
 
 
+@pytest.mark.slow
 def test_a_sweep_is_kept_as_a_simulation_is(
     database: Database, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,8 @@ from tests.agents.moving_jobs import config
 from tests.conftest import TestServer
 from tests.simulation.small_grids import AT_ONCE, queue, site, task
 
+pytestmark = pytest.mark.slow
+
 HOUR_S = 3600.0
 KINDS = {
     "one": dataclasses.replace(fixed_kind("one", 1, Fixed(36_000.0), 2.0), input_gb=1.5, events=1000),

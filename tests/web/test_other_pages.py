@@ -91,6 +91,7 @@ def test_a_canary_begins_and_is_stopped(somebody: httpx.Client) -> None:
     assert "runs until" not in somebody.get("/tuning").text
 
 
+@pytest.mark.slow
 def test_a_try_is_followed_on_its_page(somebody: httpx.Client) -> None:
     fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "90"}
     begun = somebody.post(f"/tuning/{KEY}/try", data=fields)

@@ -94,6 +94,7 @@ def test_rows_are_added_up_by_queue() -> None:
     assert job_columns(found)["running"] == [7, 7]
 
 
+@pytest.mark.slow
 def test_a_range_is_tried_and_drawn(somebody: httpx.Client) -> None:
     fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "from": "50", "to": "150", "step": "50"}
     assert somebody.post(f"/tuning/{KEY}/sweep", data={**fields, "hours": "0"}).status_code == 422

@@ -22,6 +22,8 @@ from broker.whatif.model.executor import (
 )
 from tests.whatif.stored import JOBS, RULES, TASKS, change
 
+pytestmark = pytest.mark.slow
+
 CHANGES = (change("MIN_WEIGHT_managed=1000000"), change(rules=("lowmemory=off",)), Change((), RULES))
 
 

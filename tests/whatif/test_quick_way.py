@@ -38,6 +38,8 @@ from broker.whatif.model.comparison import Totals
 from broker.whatif.model.evaluate import Prepared, decide_case
 from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change
 
+pytestmark = pytest.mark.slow
+
 STORED = Path(__file__).parents[1] / "replay" / "cases"
 EXAMPLES = 3
 NUMBERS = ("0", "1", "20", "1000", "1000000")

@@ -21,6 +21,8 @@ from broker.snapshot.raw import decode
 from broker.whatif.model.cases import Case
 from tests.whatif.stored import ANALYSIS, JOBS, RULES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("brokerage", [JOBS, ANALYSIS])
 def test_what_one_places_the_other_finds(cases: dict[str, Case], brokerage: str) -> None:

@@ -188,6 +188,7 @@ NAMED = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     inputs=some_inputs(),

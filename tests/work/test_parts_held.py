@@ -13,6 +13,7 @@ from broker.work.locality import parts_of_replicas
 from tests.work.files_for_tests import file_table, one_chunk
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_parts_are_united_like_files(data: st.DataObject) -> None:

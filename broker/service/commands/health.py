@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psycopg
 
-from broker.errors import FAILED
+from broker.errors import FAILED, Refused
+from broker.password_file import VARIABLE, with_password
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.service import health
 from broker.store.service.health import Problem
@@ -36,9 +37,17 @@ def asked_for(arguments: Sequence[str], environment: Mapping[str, str] = os.envi
     if words != ["agents", "--health"]:
         return None
     if url is not None:
-        return url
+        return _with_password(url, environment)
     home = environment.get("BROKER_HOME")
     return None if not home else EmbeddedServer(Path(home)).url()
+
+
+def _with_password(url: str, environment: Mapping[str, str]) -> str | None:
+    """The address with its password; None where the file with it is wrong, which the command then says."""
+    try:
+        return with_password(url, environment.get(VARIABLE))
+    except Refused:
+        return None
 
 
 def check(url: str) -> int:

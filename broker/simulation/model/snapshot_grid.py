@@ -84,9 +84,8 @@ class SnapshotGrid:
             outages=draw_outages(self.parameters, queues, seed),
             ages=Ages(),
             warm_up_s=self.parameters.warm_up_s,
-            known=self.known,
         )
-        return check(dataclasses.replace(scenario, **dict(self.changes)))
+        return check(dataclasses.replace(scenario, known=self.known, **dict(self.changes)))
 
     def _drawn(self, queue: Queue, seed: int) -> Queue:
         random = stream(seed, queue.name, "hardware")

@@ -133,6 +133,7 @@ def test_each_end_is_folded_once_also_one_that_is_written_late(database: Databas
     assert [row[5:7] for row in rows(database, "queue_record")] == [(2, 1)]
 
 
+@pytest.mark.slow
 def test_batches_and_cycles_of_any_size_give_the_same(make_database: Any) -> None:
     jobs = [(failed if number % 3 else ended)(number, number * 0.4) for number in range(200)]
     found = []

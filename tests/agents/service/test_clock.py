@@ -191,6 +191,7 @@ class Clocks:
         return steady_s() + self.steady_off_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off_s", [6 * HOUR, -6 * HOUR, 30 * DAY, -30 * DAY])
 @pytest.mark.parametrize("shared_with_the_database", [False, True])
 def test_a_service_stops_removing_when_a_clock_is_set(

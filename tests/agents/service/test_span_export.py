@@ -13,6 +13,8 @@ from email.message import Message
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+pytestmark = pytest.mark.slow
+
 Received = list[tuple[str, Message, bytes]]
 PROGRAM = """
 from agents.service import cycle as traces

@@ -30,6 +30,8 @@ from tests.brokerages.job.random_analysis import random_analysis
 from tests.brokerages.job.random_cycles import random_cycle
 from tests.engine.toy_rules import FewerQueued
 
+pytestmark = pytest.mark.slow
+
 CUTS: dict[str, tuple[LoadCut, ...]] = {
     "shipped": (Cap(), BelowMinWeight()),
     "other order, defined jobs do not wait": (BelowMinWeight(), Cap().configured({"defined_wait": False})),

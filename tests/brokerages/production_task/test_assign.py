@@ -50,6 +50,7 @@ def chi_square(counts: dict[str, int], weights: dict[str, float]) -> float:
     return sum((counts.get(name, 0) - value) ** 2 / value for name, value in expected.items())
 
 
+@pytest.mark.slow
 def test_frequencies_over_ten_thousand_seeds_follow_the_weights(database: Database) -> None:
     """ALPHA 2 against BETA 0.5: four of five."""
     cycle = cycle_of(database, task_scenario())
@@ -89,6 +90,7 @@ def two_tasks() -> Any:
     )
 
 
+@pytest.mark.slow
 def test_each_task_draws_from_a_stream_of_its_own(database: Database) -> None:
     """What one task draws tells nothing about the other, and does not change when the other is not there."""
     both = cycle_of(database, two_tasks())

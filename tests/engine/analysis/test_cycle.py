@@ -253,6 +253,7 @@ def facts_in_memory() -> int:
     return sum(type(one) is AnalysisFacts for one in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_the_facts_of_a_block_go_with_it() -> None:
     """Nobody searches for what refers to itself while many cycles are decided again."""
     made, _ = random_analysis(1, 9, 5, (), True)
@@ -278,6 +279,7 @@ def placed_in(found: AnalysisCycle) -> list[tuple[str, list[str], Any]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new_weight", [False, True])
 @pytest.mark.parametrize(
     ("values", "taken_over", "moves_alike"),

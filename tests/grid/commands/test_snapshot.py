@@ -204,6 +204,7 @@ def test_a_snapshot_of_an_older_version_lacks_columns(broker: Command, tmp_path:
     assert broker("replay", "--file", str(file)).status == 0
 
 
+@pytest.mark.slow
 def test_a_scenario_and_a_snapshot_turn_into_each_other(
     database: Database, make_database: Callable[..., Database], broker: Command, tmp_path: Path
 ) -> None:

@@ -18,6 +18,8 @@ from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.opening import connect
 from broker.store.schema import migrate
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 SCENARIO = {
     "now": "2026-08-01T12:00:00",

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,18 @@ def test_anything_else_is_left_to_the_command(
     arguments: list[str], environment: dict[str, str], url: str | None
 ) -> None:
     assert health.asked_for(arguments, environment) == url
+
+
+def test_the_password_of_the_address_is_in_a_file_and_a_wrong_file_is_left_to_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("p@ss\n", encoding="utf-8")
+    named = {"BROKER_DATABASE_URL": "postgresql://me@a/b", "BROKER_DATABASE_PASSWORD_FILE": str(file)}
+    assert health.asked_for(["agents", "--health"], named) == "postgresql://me:p%40ss@a/b"
+    file.unlink()
+    assert health.asked_for(["agents", "--health"], named) is None
+    done = run("agents", "--health", **named)
+    assert done.returncode != 0
+    assert f"BROKER_DATABASE_PASSWORD_FILE={file}" in done.stderr
 
 
 def test_the_embedded_database_is_asked_without_being_started() -> None:

@@ -176,6 +176,7 @@ def test_health_needs_a_recent_heartbeat_from_this_host(
         assert command("agents", "--health").status == status
 
 
+@pytest.mark.slow
 def test_serve_once_runs_each_agent_once(grid: Database, command: Command) -> None:
     done = command("serve", "--once")
     assert done.status == 1  # the grid is not of the present, so the cycle is refused
@@ -199,6 +200,7 @@ def test_a_folder_of_own_configuration_is_used(
     assert "none" in done.err
 
 
+@pytest.mark.slow
 def test_force_says_how_many_first_and_wants_yes(database: Database, command: Command) -> None:
     store(database, [])
     add_jobs(database, 1, 1000, due=True)

@@ -25,6 +25,7 @@ def _replicas(demo_scenario: Row, dataset: Row) -> dict[str, Row]:
     return {row["rse"]: row for row in rows if f"{row['scope']}:{row['name']}" == dataset["datasetname"]}
 
 
+@pytest.mark.slow
 def test_an_event_rule_makes_one_row_for_every_range_of_a_file(of_task: Any) -> None:
     files = of_task("jedi_dataset_contents", "ttbar_FullSim_23e")
     assert [(row["startevent"], row["endevent"]) for row in files[8:11]] == [(8000, 8999), (9000, 9999), (0, 999)]

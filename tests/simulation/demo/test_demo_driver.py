@@ -18,6 +18,8 @@ from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from tests.conftest import TestServer
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SOURCE_TIMES = """
 SELECT min(age) AS youngest, max(age) AS oldest FROM (

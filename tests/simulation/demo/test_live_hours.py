@@ -12,6 +12,8 @@ from broker.simulation.model.demo.live_script import ARRIVAL_EVERY, STEP_S, WAVE
 from broker.simulation.model.demo.load_rows import FIRST_PANDAID
 from broker.simulation.model.demo.task_rows import quick_jobs
 
+pytestmark = pytest.mark.slow
+
 STEPS_AN_HOUR = int(3600 / STEP_S)
 HOURS = 2
 BROKERED_AFTER = 2 * ARRIVAL_EVERY

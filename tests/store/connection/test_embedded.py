@@ -325,6 +325,7 @@ def test_as_root_the_server_runs_under_an_ordinary_account(home: Path) -> None:
         server.stop()
 
 
+@pytest.mark.slow
 def test_an_ordinary_account_runs_the_whole_command(home: Path) -> None:
     """As root the command is run as ``nobody``; as anybody else it is run as it is."""
     account = _ordinary_account()

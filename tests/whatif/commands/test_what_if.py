@@ -162,6 +162,7 @@ def test_a_sweep_has_one_table_and_one_object_a_point(
     assert [row[-2:] for row in rows] == [["190", "0"]] * 3 + [["0", "190"]] * 2
 
 
+@pytest.mark.slow
 def test_processes_share_the_work(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--db", url, "sweep", "MIN_WEIGHT_managed=0:1000000:1000000", "--json", "--processes")
     run = runner(capsys)

@@ -1,0 +1,44 @@
+"""The image, as ``make test-image`` has built it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.image.container import Image
+from tests.operations.postgres_cluster import PostgresCluster
+
+FOLDER = "BROKER_TEST_IMAGE"
+"""Variable of the environment: the folder of ``.ci/build-image``."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything here belongs to the mark, and is run where it was asked for."""
+    folder = f"{Path(__file__).parent}{os.sep}"
+    here = [item for item in items if str(item.path).startswith(folder)]
+    for item in here:
+        item.add_marker(pytest.mark.image)
+    if "image" not in config.getoption("markexpr"):
+        items[:] = [item for item in items if item not in here]
+
+
+@pytest.fixture(scope="session")
+def image() -> Image:
+    """The image that was built from this checkout."""
+    return Image.read(Path(os.environ[FOLDER]))
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
+    """A PostgreSQL over TCP, as the service ``database`` of docker-compose.yml is one."""
+    folder = tmp_path_factory.mktemp("cluster")
+    for above in (folder, folder.parent, folder.parent.parent):
+        above.chmod(0o755)
+    found = PostgresCluster(folder, "p@ss/w:rd?%")
+    found.make()
+    found.start()
+    yield found
+    found.remove()

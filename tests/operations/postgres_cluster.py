@@ -1,0 +1,99 @@
+"""A PostgreSQL as operators have it: over TCP with a password, its log archived, with standbys that follow it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from broker.store.connection.embedded_binaries import Account, run, server_account
+
+START_WITHIN_S = 120
+_QUICK = {"fsync": "off", "full_page_writes": "on", "max_wal_senders": "4", "wal_level": "replica"}
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class PostgresCluster:
+    """One server in a folder of its own.
+
+    Args:
+        folder: for its data, its log and its socket; made where it is not there.
+        password: of the superuser ``postgres``.
+    """
+
+    def __init__(self, folder: Path, password: str) -> None:
+        self.folder, self.password, self.port = folder, password, free_port()
+        self.data = folder / "data"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._account = server_account()
+        self.give(folder)
+
+    def give(self, folder: Path) -> None:
+        """Give a folder with all in it to the account of the server."""
+        if self._account.switch:
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, self._account.uid, self._account.gid, follow_symlinks=False)
+
+    def make(self) -> None:
+        """Initialise the data; everybody has to show the password."""
+        file = self.folder / "password"
+        file.write_text(self.password, encoding="utf-8")
+        self.give(file)
+        words = ("--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=scram-sha-256", f"--pwfile={file}")
+        self._run("initdb", f"--pgdata={self.data}", *words)
+        with (self.data / "pg_hba.conf").open("a", encoding="utf-8") as hba:
+            hba.write("host replication all 127.0.0.1/32 scram-sha-256\n")
+
+    def start(self, settings: Mapping[str, str] | None = None) -> None:
+        """Start it, and return when it accepts connections."""
+        everything = {
+            **_QUICK,
+            **(settings or {}),
+            "port": str(self.port),
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self.folder),
+        }
+        options = " ".join(f"-c {name}={shlex.quote(value)}" for name, value in everything.items())
+        log = str(self.folder / "log")
+        self._run(
+            "pg_ctl", "start", "-w", "-t", str(START_WITHIN_S), "-s", "-D", str(self.data), "-l", log, "-o", options
+        )
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it; ``immediate`` is a crash."""
+        if (self.data / "postmaster.pid").exists():
+            self._run("pg_ctl", "stop", "-w", "-t", str(START_WITHIN_S), "-s", "-m", mode, "-D", str(self.data))
+
+    def back_up(self, target: Path, *, standby: bool = False) -> None:
+        """Copy the running server into ``target`` as ``pg_basebackup`` does, for a standby with how to follow it."""
+        extra = ("--write-recovery-conf",) if standby else ()
+        self._run(
+            "pg_basebackup", f"--pgdata={target}", f"--dbname={self.url('postgres')}", "--checkpoint=fast", *extra
+        )
+
+    def url(self, database: str) -> str:
+        """The address of a database, with the password."""
+        return f"postgresql://postgres:{quote(self.password, safe='')}@127.0.0.1:{self.port}/{database}"
+
+    def remove(self) -> None:
+        """Stop it and remove its files."""
+        self.stop("immediate")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> str:
+        return run(program, arguments, self._account, START_WITHIN_S + 10)
+
+    @property
+    def account(self) -> Account:
+        """The account that it runs as."""
+        return self._account
