@@ -40,6 +40,7 @@ class Listening:
         certificate: PEM file; None without TLS.
         key: PEM file of the certificate's key.
         behind_proxy: a proxy in front of it does TLS.
+        shared: other processes of this user listen there, too, and the system divides the connections among them.
     """
 
     host: str = LOOPBACK
@@ -47,6 +48,7 @@ class Listening:
     certificate: Path | None = None
     key: Path | None = None
     behind_proxy: bool = False
+    shared: bool = False
 
     @property
     def scheme(self) -> str:
@@ -140,7 +142,7 @@ class ApiServer:
         )
         _load(config, listening.certificate)
         self._server = uvicorn.Server(config)
-        self._socket = _bound(listening)
+        self._socket = bound(listening)
         self._thread = threading.Thread(target=self._run, name="broker api", daemon=True)
 
     @property
@@ -195,7 +197,12 @@ def _load(config: uvicorn.Config, certificate: Path | None) -> None:
         raise Refused(f"the certificate cannot be used: {error}", str(certificate), "see the two files") from error
 
 
-def _bound(listening: Listening) -> socket.socket:
+def bound(listening: Listening, *, listens: bool = True) -> socket.socket:
+    """A socket at the address; one that does not listen only keeps its port.
+
+    Raises:
+        NotListening: the address cannot be had.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -205,8 +212,11 @@ def _bound(listening: Listening) -> socket.socket:
         raise _not_listening(listening, error) from error
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listening.shared:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         found.bind(address)
-        found.listen(BACKLOG)
+        if listens:
+            found.listen(BACKLOG)
     except OSError as error:
         found.close()
         raise _not_listening(listening, error) from error

@@ -27,10 +27,13 @@ from broker.pilots.statements.task_queue_views import View, Views, place_of, rea
 from broker.store.connection.tables import Names
 from broker.store.writes.job_row_sql import note_status
 
-_PICKED = """
+_LEASE = """
 WITH leased AS MATERIALIZED (
     SELECT id FROM broker.limit_leases WHERE id = %(lease)s FOR KEY SHARE
-), picked AS MATERIALIZED (
+), picked AS MATERIALIZED ("""
+_WITHOUT_LEASE = """
+WITH picked AS MATERIALIZED ("""
+_PICKED = """
     SELECT job.ctid AS place, job.pandaid, job.position FROM broker.waiting_jobs AS job
     WHERE job.task_queue = %(queue)s AND job.priority = %(priority)s AND job.position >= %(first)s"""
 # Without a limit there is no lease, and with one it is held until the commit.
@@ -95,6 +98,7 @@ def take_statement(names: Names, *, pooled: bool, timed: bool, numbered: bool, c
         limited: a limit holds for the jobs, of which the pilot has a token.
     """
     parts = (
+        (True, _LEASE if limited else _WITHOUT_LEASE),
         (True, _PICKED),
         (True, _LEASED if limited else _NO_LIMIT),
         (timed, _ENOUGH_CPU_TIME),

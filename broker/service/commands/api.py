@@ -18,6 +18,9 @@ from broker.package_owners import require_own_packages
 
 if TYPE_CHECKING:
     from broker.api.process import MakeParts, Running
+    from broker.api.server import Listening
+    from broker.settings import Settings
+    from broker.store.connection.database import Database
 
 Certificate = Annotated[
     Path | None, typer.Option("--certificate", metavar="FILE", help="PEM, with what it is signed by.")
@@ -36,6 +39,9 @@ def api(
     certificate: Certificate = None,
     key: Key = None,
     behind_proxy: BehindProxy = False,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=64, help="Processes on one port; several serve no page.")
+    ] = 1,
 ) -> None:
     """Serve the HTTP API, until stopped; several may run on one database."""
     require_own_packages()
@@ -48,6 +54,10 @@ def api(
     configure()
     ending = threading.Event()
     _stop_on_signals(ending)
+    if workers > 1:
+        with open_store(context) as database:
+            _serve_by_workers(database, listening, workers, settings, ending)
+        return
     with (
         open_store(context) as database,
         serving(database, listening, home=settings.home, folder=settings.config, make=page()) as running,
@@ -57,6 +67,17 @@ def api(
             pass
     if not ending.is_set():
         raise typer.Exit(FAILED)
+
+
+def _serve_by_workers(
+    database: Database, listening: Listening, count: int, settings: Settings, ending: threading.Event
+) -> None:
+    from broker.api.workers import workers_serving
+
+    with workers_serving(database, listening, count, home=settings.home, folder=settings.config) as (url, workers):
+        remark(f"API: {url}/api/v1 by {count} processes, without the page (token, if one counts, in {settings.home})")
+        while not ending.wait(_LOOK_EVERY_S):
+            workers.look()
 
 
 def page() -> MakeParts:

@@ -1,0 +1,102 @@
+"""Several processes on one port: who asks again gets the same job, whichever of them is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+
+import httpx
+import pytest
+
+from broker.api.local_token import read
+from broker.api.server import Listening, NotListening, bound
+from broker.api.workers import Workers, workers_serving
+from broker.store.connection.database import Database
+from tests.pilots.statements.test_job_match import add_jobs, follow
+from tests.store.pool_grid import emptied, execute, publish_places, refresh, rows
+
+PLACE = {"site": "SITE_A", "ce": "ce1", "queue": "long", "vo": "lhcb", "cpu_time_s": 1_000_000}
+CLIENTS, REQUESTS = 6, 10
+WITHIN_S = 120
+
+
+@pytest.fixture
+def served(shared: Database, tmp_path: Path) -> Iterator[tuple[str, str, Workers]]:
+    publish_places(emptied(shared))
+    execute(shared, "TRUNCATE broker.matched_requests")
+    refresh(shared, 0)
+    add_jobs(shared, 1, 2 * CLIENTS * REQUESTS)
+    follow(shared)
+    with workers_serving(shared, Listening(), 2, home=tmp_path, folder=None) as (url, workers):
+        yield url, read(tmp_path), workers
+
+
+def ask(url: str, token: str, pilot: str) -> list[int]:
+    """Ask with a kept connection, and again under the same number whenever there is no answer."""
+    jobs, deadline_s = [], monotonic() + WITHIN_S
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
+        for number in range(REQUESTS):
+            while True:
+                assert monotonic() < deadline_s
+                try:
+                    answer = client.post("/api/v1/jobs:match", json={**PLACE, "pilot": pilot, "request_number": number})
+                except httpx.TransportError:
+                    continue
+                if answer.status_code == 200 and answer.json()["pandaid"]:
+                    jobs.append(answer.json()["pandaid"])
+                    break
+    return jobs
+
+
+def test_nothing_is_given_twice_or_lost_when_one_is_killed(served: tuple[str, str, Workers], shared: Database) -> None:
+    url, token, workers = served
+    first, second = workers.processes
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        asked = [pool.submit(ask, url, token, f"pilot{number}") for number in range(CLIENTS)]
+        while not rows(shared, "SELECT FROM broker.matched_requests"):
+            pass
+        os.kill(first, signal.SIGKILL)
+        jobs = [job for one in asked for job in one.result()]
+    assert len(jobs) == len(set(jobs)) == CLIENTS * REQUESTS
+    sent = rows(shared, "SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
+    noted = rows(shared, "SELECT count(*) FROM broker.matched_requests")
+    assert sent == noted == [(CLIENTS * REQUESTS,)]
+    deadline_s = monotonic() + WITHIN_S
+    while first in workers.processes:
+        assert monotonic() < deadline_s
+        workers.look()
+    assert second in workers.processes and len(set(workers.processes)) == 2
+
+
+def test_a_port_that_somebody_else_has_is_refused(shared: Database, tmp_path: Path) -> None:
+    taken = bound(Listening())
+    listening = Listening(port=taken.getsockname()[1])
+    with (
+        taken,
+        pytest.raises(NotListening),
+        workers_serving(shared, listening, 2, home=tmp_path, folder=None),
+    ):
+        pass
+
+
+def test_the_command_serves_by_several_processes_until_it_is_stopped(shared: Database, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "broker.cli.main", "--db", shared.url, "api", "--port", "0", "--workers", "2"]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stderr is not None
+            line = next(one for one in process.stderr if one.startswith("API: "))
+            url = line.split()[1].removesuffix("/api/v1")
+            assert "by 2 processes" in line and httpx.get(f"{url}/health/live").status_code == 200
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(WITHIN_S) == 0
+        finally:
+            process.kill()
+    with pytest.raises(httpx.TransportError):
+        httpx.get(url)
