@@ -12,10 +12,16 @@ import yaml
 from benchmarks import evidence
 from broker.simulation.model import stresses
 from broker.simulation.model.comparing import Comparison
-from broker.simulation.model.generated_grid import DAY_S, GridParameters
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.generated_grid import DAY_S, GridParameters, expected_core_s
 from broker.simulation.model.grids import GRIDS
 from broker.simulation.model.intervals import Interval
+from broker.simulation.model.job_kinds import Fixed, fixed_kind
+from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.merit import Stats
+from broker.simulation.model.policies.base import find_policy
+from broker.simulation.model.scenario import TransferOutage, check
+from tests.simulation.small_grids import ONE_HOUR_HS06S, closed, task
 
 SIZE = GridParameters(days=0.5, queues=6, cores=500, nuclei=2, warm_up_s=7200.0)
 
@@ -111,3 +117,55 @@ def test_statistics_estimates_and_queues_are_wrong_as_they_are_called() -> None:
     largest = max(calm.queues, key=lambda queue: queue.cores)
     assert calm.queues[closed.queues[0]] == largest and (closed.start_s, closed.end_s) == (0.0, 0.2 * DAY_S)
     assert math.isclose(stresses.BEGINS * calm.end_s, closed.end_s)
+
+
+def test_a_storage_links_and_a_vo_are_as_they_are_called() -> None:
+    calm = stresses.calm(SIZE, 1)
+    cores = [sum(queue.cores for queue in calm.queues if queue.site == site) for site in range(len(calm.sites))]
+    (out,) = stresses.storage_out(SIZE, 1).transfer_outages
+    assert cores[out.sites[0]] == max(cores) and (out.start_s, out.end_s) == pytest.approx((0.2 * DAY_S, 0.325 * DAY_S))
+    (cut,) = stresses.link_out(SIZE, 1).transfer_outages
+    nucleus = {a for a, _ in cut.links} & {b for _, b in cut.links if calm.sites[b].is_nucleus}
+    assert len(cut.links) == 2 * (len(calm.sites) - 1) and nucleus
+    made = stresses.one_vo(dataclasses.replace(SIZE, days=3.0), 1)
+    work = [0.0] * 5
+    for one in made.tasks:
+        work[one.share] += one.jobs * expected_core_s(made.kinds[one.kind], 10.0)
+    assert work[0] / sum(work) == pytest.approx(0.8, abs=0.02) and {weight for _, weight in made.shares} == {20.0}
+
+
+READS = dataclasses.replace(fixed_kind("hour", 1, Fixed(ONE_HOUR_HS06S)), input_gb=1.0, output_gb=Fixed(1.0))
+
+
+@pytest.mark.parametrize(
+    ("out", "failed"),
+    [
+        (TransferOutage(0.0, 1e5), 0),
+        (TransferOutage(0.0, 30.0, sites=(0,)), 0),  # the first job is assigned after a minute
+        (TransferOutage(0.0, 300.0, sites=(0,)), 2),  # the only copy of the input
+        (TransferOutage(0.0, 300.0, links=((1, 0),)), 0),  # the other way
+        (TransferOutage(2000.0, 5000.0, sites=(0,)), 2),  # the output of the job that runs by then
+    ],
+)
+def test_nothing_is_read_or_written_where_a_storage_is_out(out: TransferOutage, failed: int) -> None:
+    scenario = dataclasses.replace(closed(task(1, 2), queues=1), kinds={"hour": READS}, transfer_outages=(out,))
+    loop = ClosedLoop(scenario, find_policy("least_loaded"), 1)
+    loop.run()
+    tally = loop.grid.tally
+    # a job that fails is tried again in the next minute, three times in all
+    assert (tally.failed_jobs, tally.failed_attempts) == (failed, 3 * failed)
+
+
+def test_output_waits_for_a_link_that_is_out() -> None:
+    out = TransferOutage(0.0, 7200.0, links=((1, 0),))
+    quick = dataclasses.replace(closed(task(1, 2), queues=2), kinds={"hour": READS}, transfer_outages=(out,))
+    only = dataclasses.replace(quick, queues=quick.queues[1:])
+    loop = ClosedLoop(only, find_policy("least_loaded"), 1)
+    loop.run()
+    assert loop.grid.tally.failed_transfers >= 2 and loop.grid.tally.failed_jobs == 0
+
+
+def test_an_outage_of_nothing_is_refused() -> None:
+    for wrong in (TransferOutage(0.0, 10.0, sites=(7,)), TransferOutage(5.0, 5.0, sites=(0,))):
+        with pytest.raises(SimulationError):
+            check(dataclasses.replace(closed(task(1)), transfer_outages=(wrong,)))

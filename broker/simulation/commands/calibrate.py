@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json as json_module
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,15 +16,23 @@ from broker.cli.context import duration, moment_of, open_store
 from broker.cli.extras import require
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import FAILED
+from broker.simulation.answers.week_checks import CheckAsked
+from broker.simulation.commands.checking import check_own, check_policy
 from broker.simulation.model.calibration.calibration_file import write_calibration
 from broker.simulation.model.calibration.check import Measure, check_profiles, check_transfers
+from broker.simulation.model.calibration.fit import Calibration
 from broker.simulation.model.calibration.fit import calibrate as fitted
 from broker.simulation.model.calibration.links import fit_links, is_transfers, transfer_figures
 from broker.simulation.model.calibration.profiles import read_profiles
 from broker.simulation.model.calibration.records import profiles_of, read_records
+from broker.simulation.model.calibration.site_fit import SiteFit, anonymous, fit_site, speeds_of
+from broker.simulation.model.calibration.trace import Trace, trace_of, without_names, write_trace
 from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.intervals import FEWEST_SEEDS
 from broker.simulation.model.scenario_file import calibration_in, read_packed
 from broker.simulation.statements.job_profiles import job_profiles
+from broker.simulation.statements.site_history import site_history
+from broker.store.connection.database import Database
 from broker.store.scenarios.scenario_file import write_text
 
 
@@ -40,90 +50,163 @@ def calibrate(
         typer.Option("--records", metavar="FILE", help="Records of jobs as CSV (.gz)."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the calibrated grid.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="Write the tasks that came, for simulate --trace.")
+    ] = None,
+    share: Annotated[
+        bool, typer.Option("--share", help="Without names of queues, tasks and shares; five users a kind at least.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare a calibrated grid with other figures.")] = False,
     grid: Annotated[
         Path | None, typer.Option("--grid", metavar="FILE", help="The calibrated grid that is compared.")
     ] = None,
+    policy: Annotated[str, typer.Option("--policy", help="That placed the jobs of the span compared.")] = "panda",
+    seeds: Annotated[int, typer.Option("--seeds", min=2, help="Simulations of the span compared.")] = FEWEST_SEEDS,
     json: Annotated[bool, typer.Option("--json", help="One object a measure, or one of the calibration.")] = False,
 ) -> None:
     """Fit a grid to what really ran, for simulate --grid; --check compares a fit with figures it has not seen."""
     require("simulate")
-    if check != (grid is not None):
-        raise SimulationError("--check and --grid go together", "broker calibrate", "give both, or neither")
-    jobs, transfers = _documents(context, profiles or [], records, (since, first, last))
+    span = Span(since, first, last)
+    _refuse_contradictions(span, check, grid, trace, share)
     if grid is not None:
-        _check(grid, jobs, transfers, json)
+        calibration = calibration_in(read_packed(grid), str(grid))
+        if span.given and calibration.site is not None and not profiles and records is None:
+            check_policy(policy)
+            with open_store(context) as database:
+                check_own(database, calibration, CheckAsked(*span.instants(database), policy, seeds), out, json)
+            return
+        _check(calibration, *_documents(context, profiles or [], records, span)[:2], json)
         return
+    jobs, transfers, own = _documents(context, profiles or [], records, span, share)
     if jobs is None:
         raise SimulationError("no jobs to fit", "broker calibrate", "give --since, --records or --profiles with jobs")
     found = fitted(read_profiles(*jobs), None if transfers is None else fit_links(*transfers))
+    if own is not None:
+        found = dataclasses.replace(found, site=anonymous(own[0]) if share else own[0])
     text = write_calibration(found)
     if out is not None:
         write_text(out, text)
         remark(f"written: {out}; simulate it with: broker simulate --grid {out}")
     elif not json:
         typer.echo(text)
+    if trace is not None and own is not None:
+        _write_trace(trace, own[1], share)
     for one in found.left_out:
         remark(f"note: left out: {one}")
     if json:
-        print_json(
-            {
-                "kind": "calibration", "origin": found.origin, "kinds": len(found.kinds),
-                "jobs": sum(kind.jobs for kind in found.kinds), "classes": len(found.classes),
-                "links": None if found.links is None else found.links.n, "left_out": list(found.left_out),
-                "between": {name: vars(one) for name, one in found.between.items()},
-            }
-        )  # fmt: skip
+        print_json(_document(found))
+
+
+def _refuse_contradictions(span: Span, check: bool, grid: Path | None, trace: Path | None, share: bool) -> None:
+    where = "broker calibrate"
+    if span.since is not None and span.first is not None:
+        raise SimulationError("--since and --from are two beginnings", where, "give one of them")
+    if span.last is not None and span.since is None and span.first is None:
+        raise SimulationError("--to without a beginning", where, "give --from as well")
+    if check != (grid is not None):
+        raise SimulationError("--check and --grid go together", where, "give both, or neither")
+    if (trace is not None or share) and (check or not span.given):
+        raise SimulationError("--trace and --share are of own jobs", where, "give --since, or --from and --to")
+
+
+def _write_trace(path: Path, trace: Trace, share: bool) -> None:
+    shown = without_names(trace) if share else trace
+    write_text(path, write_trace(shown))
+    left = f"; {trace.left_out} tasks without a finished job are not in it" if trace.left_out else ""
+    remark(f"written: {path}: {len(trace.tasks)} tasks{left}")
+
+
+def _document(found: Calibration) -> dict[str, Any]:
+    """The calibration in short, as ``--json`` prints it."""
+    site = found.site
+    return {
+        "kind": "calibration", "origin": found.origin, "kinds": len(found.kinds),
+        "jobs": sum(kind.jobs for kind in found.kinds), "classes": len(found.classes),
+        "links": None if found.links is None else found.links.n, "left_out": list(found.left_out),
+        "between": {name: vars(one) for name, one in found.between.items()},
+        "site": None if site is None else {
+            "queues": len(site.queues), "cores": sum(queue.cores for queue in site.queues), "tasks": site.tasks,
+            "days": site.days, "use": site.use, "pooled": list(site.pooled),
+        },
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Span:
+    """A span of own jobs as it was typed: a length up to the end, or a beginning; and an end, now where none is."""
+
+    since: str | None
+    first: str | None
+    last: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether any part of it was."""
+        return any((self.since, self.first, self.last))
+
+    def instants(self, database: Database) -> tuple[datetime, datetime]:
+        """Beginning and end, aware.
+
+        Raises:
+            SimulationError: the end is not after the beginning.
+        """
+        until = moment_of(self.last, database, option="--to")
+        begin = (
+            until - duration(self.since, "--since") if self.since else moment_of(self.first, database, option="--from")
+        )
+        if begin >= until:
+            where = "--from, --to"
+            raise SimulationError(f"it begins at {begin} and ends at {until}", where, "end after the beginning")
+        return _aware(begin), _aware(until)
 
 
 Named = tuple[Any, str]
 
 
+Own = tuple[SiteFit, Trace]
+
+
 def _documents(
-    context: typer.Context, paths: Sequence[Path], records: Path | None, span: tuple[str | None, str | None, str | None]
-) -> tuple[Named | None, Named | None]:
-    """The document of jobs and that of transfers, each with where it is from."""
+    context: typer.Context, paths: Sequence[Path], records: Path | None, span: Span, share: bool = False
+) -> tuple[Named | None, Named | None, Own | None]:
+    """The document of jobs and that of transfers, each with where it is from, and the site's own queues and tasks."""
     found: list[Named] = [(_json(path), str(path)) for path in paths]
     transfers = [one for one in found if is_transfers(one[0])]
     jobs = [one for one in found if not is_transfers(one[0])]
+    own: Own | None = None
     if records is not None:
         text = read_packed(records)
         jobs.append((profiles_of(read_records(text, str(records)), records.name), str(records)))
-    if any(span):
-        jobs.append((_own(context, *span), "jobsarchived4"))
+    if span.given:
+        document, site, tasks = _own(context, span, share)
+        own = (site, tasks)
+        jobs.append((document, "jobsarchived4"))
     if len(jobs) > 1 or len(transfers) > 1:
         raise SimulationError(
             "two sources of the same figures", "broker calibrate", "give one of --since, --from, --records, --profiles"
         )
-    return (jobs[0] if jobs else None), (transfers[0] if transfers else None)
+    return (jobs[0] if jobs else None), (transfers[0] if transfers else None), own
 
 
-def _own(context: typer.Context, since: str | None, first: str | None, last: str | None) -> Mapping[str, Any]:
-    """The profiles of the jobs in the database."""
-    if since is not None and first is not None:
-        raise SimulationError("--since and --from are two beginnings", "broker calibrate", "give one of them")
-    if since is None and first is None:
-        raise SimulationError("--to without a beginning", "broker calibrate", "give --from as well")
+def _own(context: typer.Context, span: Span, share: bool) -> tuple[Mapping[str, Any], SiteFit, Trace]:
+    """The profiles of the jobs in the database, the queues that they ran at, and the tasks that came."""
     with open_store(context) as database:
-        until = moment_of(last, database, option="--to")
-        begin = until - duration(since, "--since") if since else moment_of(first, database, option="--from")
-        if begin >= until:
-            raise SimulationError(
-                f"it begins at {begin} and ends at {until}", "--from, --to", "end after the beginning"
-            )
+        begin, until = span.instants(database)
         with database.read_snapshot() as connection:
-            return job_profiles(connection, database.names, _aware(begin), _aware(until))
+            document = job_profiles(connection, database.names, begin, until, share=share)
+            site = fit_site(site_history(connection, database.names, begin, until))
+            history = site_history(connection, database.names, begin, until, speeds_of(site))
+            return document, site, trace_of(history, site)
 
 
 def _aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _check(grid: Path, jobs: Named | None, transfers: Named | None, json: bool) -> None:
+def _check(calibration: Calibration, jobs: Named | None, transfers: Named | None, json: bool) -> None:
     """Print each measure, and end with status 1 where one does not hold."""
     if jobs is None and transfers is None:
         raise SimulationError("nothing to compare with", "broker calibrate --check", "give --profiles or --records")
-    calibration = calibration_in(read_packed(grid), str(grid))
     measures = [] if jobs is None else check_profiles(calibration, read_profiles(*jobs))
     measures += [] if transfers is None else check_transfers(calibration, transfer_figures(*transfers))
     if json:

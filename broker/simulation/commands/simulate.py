@@ -13,6 +13,7 @@ import typer
 from broker.cli.context import duration
 from broker.cli.output import remark
 from broker.simulation.answers.simulated_agents import simulate_through_database
+from broker.simulation.commands.checking import show_errors
 from broker.simulation.commands.documents import asked_of
 from broker.simulation.commands.kept_cases import KeptCases
 from broker.simulation.commands.policies import wanted_policies
@@ -20,6 +21,7 @@ from broker.simulation.commands.running import run_cases, show
 from broker.simulation.commands.stored_grid import snapshot_of
 from broker.simulation.commands.storing import check_store, store_simulation
 from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
+from broker.simulation.model.calibration.trace import Trace, read_trace
 from broker.simulation.model.comparing import ScenarioOf, compare, simulate_case
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
@@ -59,6 +61,10 @@ StoredGrid = Annotated[
 ThroughDatabase = Annotated[
     bool, typer.Option("--through-database", help="The agents themselves decide, on a database made for each run.")
 ]
+TraceFile = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Tasks as they came, of calibrate --trace; with --grid FILE (.gz)."),
+]
 Folder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep each finished simulation here, and go on with what is there."),
@@ -80,6 +86,7 @@ def simulate(
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
     scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")] = None,
     snapshot: StoredGrid = None,
+    trace: TraceFile = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Policies see the grid as it is now.")] = False,
     processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")] = None,
     through_database: ThroughDatabase = False,
@@ -94,8 +101,12 @@ def simulate(
     wanted = wanted_policies(policy or [], profile or [], values or [], through_database)
     if snapshot is not None and scenario is not None:
         raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
+    tasks = None if trace is None else read_trace(read_packed(trace), str(trace))
+    days = tasks.days if tasks is not None and days is None else days
     size = size_of(days, queues, cores_total, load, warm_up, fresh=fresh)
     made = grid_of(scenario, grid, size) if snapshot is None else _stored(context, snapshot, size)
+    if tasks is not None:
+        made = replayed(made, tasks)
     drawn = made(first_seed)  # a scenario that cannot run is refused before anything starts
     labels = [one.label for one in wanted]
     asked = asked_of(drawn, str(snapshot or scenario or grid), labels, seeds, through_database)
@@ -107,6 +118,7 @@ def simulate(
     results = run_cases(cases, processes or cores(), dask, kept, run)
     comparisons = compare(results)
     show(comparisons, results, json, 0.0 if drawn.closed else drawn.warm_up_s)
+    show_errors(made, comparisons, json)
     if plot is not None:
         for path in (*plot_curves(results, plot), *plot_differences(comparisons, plot)):
             remark(f"written: {path}")
@@ -158,6 +170,17 @@ def size_of(
         (("ages", FRESH),) if fresh else (),
         tuple(name for name, value in given.items() if value is not None),
     )
+
+
+def replayed(made: ScenarioOf, trace: Trace) -> ScenarioOf:
+    """The grid with the tasks of a trace in place of drawn ones.
+
+    Raises:
+        SimulationError: it is no calibrated grid of a site.
+    """
+    if not isinstance(made, CalibratedChoice):
+        raise SimulationError("--trace needs a calibrated grid", "--grid", "give a file of broker calibrate --since")
+    return dataclasses.replace(made, trace=trace)
 
 
 def _stored(context: typer.Context, name: str, size: GridSize) -> ScenarioOf:

@@ -63,7 +63,13 @@ class GridParameters:
         return USUAL_LOAD if self.load is None else self.load
 
 
-def generate(parameters: GridParameters, seed: int, ages: Ages | None = None, pilots: Pilots | None = None) -> Scenario:
+def generate(
+    parameters: GridParameters,
+    seed: int,
+    ages: Ages | None = None,
+    pilots: Pilots | None = None,
+    shares: tuple[Share, ...] = SHARES,
+) -> Scenario:
     """A scenario of the given size; the same arguments give the same one.
 
     Raises:
@@ -81,14 +87,14 @@ def generate(parameters: GridParameters, seed: int, ages: Ages | None = None, pi
         )
     sites = _sites(parameters, seed)
     queues = _queues(parameters, len(sites), seed)
-    tasks = draw_tasks(parameters, queues, sites, seed)
+    tasks = draw_tasks(parameters, queues, sites, seed, shares)
     return check(
         Scenario(
             name=f"generated-{parameters.queues}q",
             days=parameters.days,
             sites=sites,
             queues=queues,
-            shares=tuple((name, weight) for name, weight, _, _ in SHARES),
+            shares=tuple((name, weight) for name, weight, _, _ in shares),
             tasks=tasks,
             link_bytes_s=_links(parameters, sites, seed),
             default_link_bytes_s=parameters.wan_bytes_s,

@@ -229,15 +229,20 @@ class Grid:
         """The factors of efficiency and of the stage-in rate that jobs of a kind have at a queue."""
         key = (queue, kind)
         if key not in self._factors:
-            self._factors[key] = queue_factors(self.scenario.kinds[kind], self.scenario.queues[queue].name, self.seed)
+            own, where = self.scenario.kinds[kind], self.scenario.queues[queue]
+            efficiency, rate = queue_factors(own, where.name, self.seed)
+            self._factors[key] = (efficiency * where.efficiency_of_type.get(own.processingtype, 1.0), rate)
         return self._factors[key]
 
     def _stage_in(self, job: Job, version: int, size: float, rate: float) -> None:
         if job.version != version:
             return
         site = self.scenario.queues[job.queue].site
-        sources = job.task.task.sources
-        source = self.transfers.source_for(site, sources) if sources else site
+        sources = tuple(one for one in job.task.task.sources or (site,) if not self.transfers.out(one, site))
+        if not sources:
+            self._fail_stage_in(job, version)
+            return
+        source = self.transfers.source_for(site, sources)
         draws, then = job.task.stage_in_fails, partial(self._execute, job, version)
         if draws is not None and draws[job.index, job.attempt] < self.scenario.transfer_failures.stage_in:
             then = partial(self._fail_stage_in, job, version)
@@ -262,6 +267,9 @@ class Grid:
             return
         site = self.scenario.queues[job.queue].site
         size = float(job.task.draws.output_bytes[job.index])
+        if size > 0 and self.transfers.out(site, site):
+            self._fail(job, version, "failed")
+            return
         if not self.storages.reserve(site, size):
             self.tally.no_space += 1
             self._fail(job, version, "failed")
@@ -358,7 +366,7 @@ class Grid:
             self.outcomes[job.queue, int(outcome == "failed")] += 1
         self.log.add(
             task=task.number, queue=job.queue, share=job.share, user=task.user, cores=job.cores, outcome=outcome,
-            start_s=job.started_s, end_s=now, execution_s=job.execution_s,
+            assigned_s=job.assigned_s, start_s=job.started_s, end_s=now, execution_s=job.execution_s,
             efficiency=job.efficiency,
             hs06s=job.cores * power * (now - job.started_s),
         )  # fmt: skip

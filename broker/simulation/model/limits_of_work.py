@@ -190,7 +190,8 @@ def _of_task(scenario: Scenario, seed: int, task: Task) -> tuple[Floats, ...]:
     kind, draws = scenario.kinds[task.kind], task_draws(scenario, seed, task)
     queues = [queue for queue in scenario.queues if fits(queue, kind)]
     speed = max(queue.corepower * queue.hidden_speed for queue in queues)
-    most = draws.efficiency if kind.wall_s is not None else np.minimum(draws.efficiency, 1.0)
+    best = max(1.0, *(queue.efficiency_of_type.get(kind.processingtype, 1.0) for queue in queues))
+    most = draws.efficiency * best if kind.wall_s is not None else np.minimum(draws.efficiency * best, 1.0)
     run_s = draws.work_hs06s / (kind.cores * speed * np.maximum(most, 1e-4))
     run_s = run_s + kind.input_gb * 1e9 / MOST_BYTES_S
     if kind.starts_up:
@@ -207,6 +208,6 @@ def _of_task(scenario: Scenario, seed: int, task: Task) -> tuple[Floats, ...]:
 
 
 def _cuts_short(scenario: Scenario) -> bool:
-    """Whether jobs may end early for what is not drawn by job: memory, stage-in, or a sudden outage."""
-    sudden = any(not outage.announced for outage in scenario.outages)
+    """Whether jobs may end early for what is not drawn by job: memory, stage-in, or an outage nobody was told of."""
+    sudden = any(not outage.announced for outage in scenario.outages) or bool(scenario.transfer_outages)
     return sudden or scenario.memory_slack >= 0 or scenario.transfer_failures.stage_in > 0

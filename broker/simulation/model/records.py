@@ -15,12 +15,16 @@ Outcome = Literal["finished", "failed", "lost", "timed_out", "unfinished"]
 OUTCOMES: tuple[Outcome, ...] = ("finished", "failed", "lost", "timed_out", "unfinished")
 
 
+#: Columns of a run that are no whole numbers.
+TIMES = ("assigned_s", "start_s", "end_s", "execution_s", "efficiency", "hs06s")
+
+
 class RunLog:
     """Runs of jobs as they end."""
 
     def __init__(self) -> None:
         self._numbers = {name: array("q") for name in ("task", "queue", "share", "user", "cores", "outcome")}
-        self._times = {name: array("d") for name in ("start_s", "end_s", "execution_s", "efficiency", "hs06s")}
+        self._times = {name: array("d") for name in TIMES}
 
     def add(
         self,
@@ -31,6 +35,7 @@ class RunLog:
         user: int,
         cores: int,
         outcome: Outcome,
+        assigned_s: float,
         start_s: float,
         end_s: float,
         execution_s: float,
@@ -45,6 +50,7 @@ class RunLog:
         numbers["user"].append(user)
         numbers["cores"].append(cores)
         numbers["outcome"].append(OUTCOMES.index(outcome))
+        times["assigned_s"].append(assigned_s)
         times["start_s"].append(start_s)
         times["end_s"].append(end_s)
         times["execution_s"].append(execution_s)
@@ -78,6 +84,7 @@ class RunColumns:
     user: Ints
     cores: Ints
     outcome: Ints
+    assigned_s: Floats
     start_s: Floats
     end_s: Floats
     execution_s: Floats

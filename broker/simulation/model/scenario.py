@@ -43,6 +43,7 @@ class Queue:
         max_waiting_pilots: that ask for work while there is none.
         maxtime_s: walltime limit.
         failure_of_kind: part of the attempts that fail beside it, of single kinds of jobs.
+        efficiency_of_type: factor of the efficiency of jobs by type of processing, 1 where it is not named.
         published: fields of its description (``schedconfig_json``) that stand in place of the made ones.
         software: its document of ``sw_tags``; None for software that is alike everywhere, empty for none at all.
     """
@@ -60,6 +61,7 @@ class Queue:
     max_waiting_pilots: int = 50
     maxtime_s: float = 345_600.0
     failure_of_kind: dict[str, float] = field(default_factory=dict)
+    efficiency_of_type: dict[str, float] = field(default_factory=dict)
     published: dict[str, Any] = field(default_factory=dict)
     software: dict[str, Any] | None = None
 
@@ -78,6 +80,19 @@ class Outage:
     end_s: float
     announced: bool = False
     notice_s: float = 21_600.0
+
+
+@dataclass(frozen=True)
+class TransferOutage:
+    """Sites whose storage does not answer, and links (source, target) that carry nothing; nobody is told.
+
+    What begins to be read, written or sent there from ``start_s`` to ``end_s`` fails at once.
+    """
+
+    start_s: float
+    end_s: float
+    sites: tuple[int, ...] = ()
+    links: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,6 +185,7 @@ class Scenario:
         transfer_failures: of output and of stage-in.
         scouts: jobs of a task that run before the others; 0 for none. A task of which no scout finishes is broken.
         counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
+        transfer_outages: of storages and links.
         known: sources of a stored snapshot that do not move, in place of the made ones.
     """
 
@@ -202,6 +218,7 @@ class Scenario:
     transfer_failures: TransferFailures = field(default_factory=TransferFailures)
     scouts: int = 0
     counts_bad_jobs: bool = False
+    transfer_outages: tuple[TransferOutage, ...] = ()
     known: tuple[RawSource, ...] = ()
 
     @property
@@ -281,6 +298,11 @@ def _check_sites(scenario: Scenario) -> None:
     if not scenario.default_link_bytes_s > 0:
         _refuse("a link without bandwidth", "default_link_bytes_s", "give positive bytes/s")
     known = range(len(scenario.sites))
+    for broken in scenario.transfer_outages:
+        if {*broken.sites, *(site for link in broken.links for site in link)} - set(known):
+            _refuse("an outage of a storage or link that does not exist", scenario.name, "name sites by position")
+        if not 0 <= broken.start_s < broken.end_s:
+            _refuse(f"an outage from {broken.start_s} to {broken.end_s} s", scenario.name, "it ends after it starts")
     for (source, target), value in scenario.link_bytes_s.items():
         if source not in known or target not in known:
             _refuse(f"a link from site {source} to site {target}", scenario.name, "name sites of the scenario")
@@ -302,6 +324,8 @@ def _check_queues(scenario: Scenario) -> None:
             _refuse("core power or speed is not positive", where, "give HS06 a core, such as 10")
         if not (0 <= queue.failure_rate <= 1 and 0 < queue.fails_after <= 1):
             _refuse("failure_rate or fails_after is no probability", where, "give numbers from 0 to 1")
+        if not all(0 < factor < math.inf for factor in queue.efficiency_of_type.values()):
+            _refuse("efficiency_of_type is not positive", where, "give factors such as 0.9")
         if not 0 <= queue.site < len(scenario.sites):
             _refuse(f"there is no site {queue.site}", where, "name a site of the scenario")
     for outage in scenario.outages:

@@ -21,11 +21,27 @@ from broker.simulation.model.calibration.fit import Calibration
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.grids import make_grid
-from broker.simulation.model.scenario import Ages, Outage, Pilots, Queue, Scenario, Site, Task, check
+from broker.simulation.model.scenario import (
+    Ages,
+    Outage,
+    Pilots,
+    Queue,
+    Scenario,
+    Site,
+    Task,
+    TransferOutage,
+    check,
+)
 from broker.yaml_text import read_yaml
 
 _PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots}
-_LISTS: dict[str, Any] = {"sites": Site, "queues": Queue, "tasks": Task, "outages": Outage}
+_LISTS: dict[str, Any] = {
+    "sites": Site,
+    "queues": Queue,
+    "tasks": Task,
+    "outages": Outage,
+    "transfer_outages": TransferOutage,
+}
 #: What a grid makes and no file says.
 _NOT_IN_FILES = {"kinds", "transfer_failures", "known"}
 #: The longest text that a file may hold once it is unpacked.

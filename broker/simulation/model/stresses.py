@@ -1,4 +1,4 @@
-"""Grids under stress: a flood by one user, a burst, old statistics, wrong walltimes, a queue that comes back.
+"""Grids under stress: floods, old statistics, wrong walltimes, and queues, storages or links that are out.
 
 Each is the calm grid with one thing wrong from two fifths of the time on, so that policies meet it warmed up.
 """
@@ -9,7 +9,7 @@ import dataclasses
 
 from broker.simulation.model.generated_grid import GridParameters, expected_core_s, generate, task_of
 from broker.simulation.model.job_kinds import KINDS
-from broker.simulation.model.scenario import Ages, Outage, Scenario, Task, check
+from broker.simulation.model.scenario import Ages, Outage, Scenario, Task, TransferOutage, check
 from broker.simulation.model.streams import stream
 
 #: When it begins, as a part of the time, and the usual load.
@@ -21,6 +21,11 @@ BURST = 10.0
 #: Estimates are off by this factor, up or down; statistics of jobs and queues are so old.
 WRONG_BY, OLD_S = 3.0, 900.0
 ANALYSIS = "User Analysis"
+#: Storages and links are out for this part of the time.
+OUT_FOR = 0.25
+#: VOs, each a share: target, part of the work, kinds of jobs; and the load, as there is no excess without it.
+VOS = (("VO 1", 20.0, 0.8, ("simul", "digi_reco")), *((f"VO {n}", 20.0, 0.05, ("simul",)) for n in range(2, 6)))
+VO_LOAD = 1.1
 
 
 def calm(parameters: GridParameters, seed: int) -> Scenario:
@@ -84,6 +89,35 @@ def recovery(parameters: GridParameters, seed: int) -> Scenario:
     largest = max(range(len(scenario.queues)), key=lambda place: scenario.queues[place].cores)
     outage = Outage((largest,), 0.0, BEGINS * scenario.end_s, announced=True)
     return check(dataclasses.replace(scenario, outages=(outage,)))
+
+
+def storage_out(parameters: GridParameters, seed: int) -> Scenario:
+    """The storage of the site with most cores does not answer for a quarter of the time: jobs there fail."""
+    scenario = calm(parameters, seed)
+    cores = [sum(q.cores for q in scenario.queues if q.site == site) for site in range(len(scenario.sites))]
+    return _out(scenario, sites=(cores.index(max(cores)),))
+
+
+def link_out(parameters: GridParameters, seed: int) -> Scenario:
+    """No link to or from the nucleus with the largest storage carries anything for a quarter of the time."""
+    scenario = calm(parameters, seed)
+    nuclei = [place for place, site in enumerate(scenario.sites) if site.is_nucleus]
+    cut = max(nuclei, key=lambda place: scenario.sites[place].storage_total)
+    others = [place for place in range(len(scenario.sites)) if place != cut]
+    return _out(scenario, links=tuple(pair for one in others for pair in ((one, cut), (cut, one))))
+
+
+def one_vo(parameters: GridParameters, seed: int) -> Scenario:
+    """Five VOs are each to have a fifth, and one sends four fifths of the work, more than the grid can do."""
+    load = VO_LOAD if parameters.load is None else parameters.load
+    quiet = dataclasses.replace(parameters, load=load, outage_mean_days=0.0)
+    return generate(quiet, seed, shares=VOS)
+
+
+def _out(scenario: Scenario, sites: tuple[int, ...] = (), links: tuple[tuple[int, int], ...] = ()) -> Scenario:
+    end_s = scenario.end_s
+    out = TransferOutage(BEGINS * end_s, (BEGINS + OUT_FOR) * end_s, sites, links)
+    return check(dataclasses.replace(scenario, transfer_outages=(out,)))
 
 
 def _with(scenario: Scenario, more: list[Task]) -> Scenario:

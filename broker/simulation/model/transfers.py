@@ -65,6 +65,15 @@ class Transfers:
         """Bytes/s of the link between two sites."""
         return self._scenario.link_bytes_s.get((source, target), self._scenario.default_link_bytes_s)
 
+    def out(self, source: int, target: int) -> bool:
+        """Whether nothing passes from one site to another now; with the same site twice, whether its storage is out."""
+        now = self._events.now
+        return any(
+            broken.start_s <= now < broken.end_s
+            and (source in broken.sites or target in broken.sites or (source, target) in broken.links)
+            for broken in self._scenario.transfer_outages
+        )
+
     def source_for(self, site: int, sources: Sequence[int]) -> int:
         """The site from which a job reads: its own if the input is there, else that with the widest link."""
         key = (site, tuple(sources))
@@ -136,6 +145,8 @@ class Transfers:
 
     def _failing_part(self, link: tuple[int, int]) -> float | None:
         """The part of its bytes after which an attempt fails; None for one that does not."""
+        if self.out(*link):
+            return 0.0
         rate = self._scenario.transfer_failures.links.get(link, 0.0)
         if rate <= 0:
             return None

@@ -8,19 +8,23 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.simulation.statements.ended_jobs import ended_jobs
 from broker.store.connection.tables import Names
 
 #: Jobs that were cancelled or closed are neither finished nor failed.
 _ENDED = """
-    SELECT jeditaskid, computingsite, jobstatus = 'failed' AS failed, minramcount,
+    SELECT jeditaskid, concat_ws(' ', processingtype, coalesce(actualcorecount, corecount, 1)) AS pooled,
+        produsername, computingsite, jobstatus = 'failed' AS failed, minramcount,
         CASE WHEN endtime > starttime THEN extract(epoch FROM endtime - starttime) END AS wall_s,
         nullif(cpuconsumptiontime, 0)::double precision AS cpu_s,
         greatest(coalesce(actualcorecount, corecount, 1), 1) AS cores, nullif(maxrss, 0) / 1024.0 AS rss_mb,
         concat_ws('/', coalesce(piloterrorcode, 0), coalesce(exeerrorcode, 0),
                   coalesce(nullif(transexitcode, ''), '0')) AS code
-    FROM {panda}.jobsarchived4
+    FROM {ended_jobs} AS t
     WHERE modificationtime >= :since AND modificationtime < :until AND jobstatus IN ('finished', 'failed')
         AND jeditaskid IS NOT NULL AND computingsite IS NOT NULL"""
+#: What leaves the site is of so many users at least.
+FEWEST_USERS = 5
 _GOOD = "NOT failed AND wall_s IS NOT NULL AND cpu_s IS NOT NULL"
 _FOUR = """
     array_prepend(avg({value}) FILTER (WHERE {good}),
@@ -28,7 +32,8 @@ _FOUR = """
 _CELLS = """
 WITH ended AS ({ended})
 SELECT {key}::text AS name, count(*) AS jobs, count(*) FILTER (WHERE failed) AS failed,
-    count(DISTINCT minramcount) AS asks, max(minramcount) AS asked_mb, {quantiles}
+    count(DISTINCT minramcount) AS asks, count(DISTINCT produsername) AS users, max(minramcount) AS asked_mb,
+    {quantiles}
 FROM ended GROUP BY {key} ORDER BY {key}"""
 _COUNTS = """
 WITH ended AS ({ended})
@@ -41,7 +46,9 @@ _VALUES = {
 }
 
 
-def job_profiles(connection: sa.Connection, names: Names, since: datetime, until: datetime) -> dict[str, Any]:
+def job_profiles(
+    connection: sa.Connection, names: Names, since: datetime, until: datetime, *, share: bool = False
+) -> dict[str, Any]:
     """The document of profiles of the jobs that ended from ``since`` to ``until`` (excluded).
 
     Args:
@@ -49,17 +56,21 @@ def job_profiles(connection: sa.Connection, names: Names, since: datetime, until
         names: of its schemata.
         since: the first instant, aware.
         until: the first that does not belong to it, aware.
+        share: whether it may leave the site: a label is a type of processing with its cores in place of a task, and
+            those of fewer than :data:`FEWEST_USERS` users are left out. Names of queues are dropped by who fits them.
     """
+    key, ended = "pooled" if share else "jeditaskid", ended_jobs(connection, names)
     span = {"since": _naive(since), "until": _naive(until)}
 
     def rows(statement: str) -> Sequence[Any]:
-        return connection.execute(sa.text(names.sql(statement)), span).all()
+        return connection.execute(sa.text(names.sql(statement.replace("{ended_jobs}", ended))), span).all()
 
-    failures = {key: _counted(rows(_counts(key, "code", "WHERE failed"))) for key in ("jeditaskid", "computingsite")}
-    queues = _counted(rows(_counts("jeditaskid", "computingsite", "")))
+    failures = {one: _counted(rows(_counts(one, "code", "WHERE failed"))) for one in (key, "computingsite")}
+    queues = _counted(rows(_counts(key, "computingsite", "")))
     labels = [
-        _cell(row, failures["jeditaskid"]) | {"label": f"task {row.name}", "queues": queues.get(row.name, {})}
-        for row in rows(_cells("jeditaskid"))
+        _cell(row, failures[key]) | {"label": f"task {row.name}", "queues": queues.get(row.name, {})}
+        for row in rows(_cells(key))
+        if not share or row.users >= FEWEST_USERS
     ]
     at_queues = [
         _cell(row, failures["computingsite"])

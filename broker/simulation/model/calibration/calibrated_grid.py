@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from broker.simulation.model.calibration.fit import Calibration
+from broker.simulation.model.calibration.site_fit import SiteFit
+from broker.simulation.model.calibration.site_grid import arrival_of, site_scenario, traced_scenario
+from broker.simulation.model.calibration.trace import Trace
+from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import DAY_S, GridParameters, generate, task_of
 from broker.simulation.model.job_kinds import JobKind
 from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, Task, check, fits
@@ -32,11 +36,50 @@ class CalibratedChoice:
     parameters: GridParameters
     name: str
     ages: Ages = field(default_factory=Ages)
+    trace: Trace | None = None
 
     def __call__(self, seed: int) -> Scenario:
-        """The scenario of a seed."""
-        made = calibrated_scenario(self.calibration, self.parameters, self.name, seed)
+        """The scenario of a seed.
+
+        Raises:
+            SimulationError: the parameters make no grid that work fits in, or a trace has no queues to run at.
+        """
+        site = self.calibration.site
+        if site is None and self.trace is not None:
+            raise SimulationError(
+                "a trace needs the site's own queues", self.name, "calibrate with --since, or --from and --to"
+            )
+        if site is None:
+            made = calibrated_scenario(self.calibration, self.parameters, self.name, seed)
+        elif self.trace is None:
+            made = own_scenario(self.calibration, site, self.parameters, self.name, seed)
+        else:
+            made = traced_scenario(site, self.trace, self.parameters, self.name, seed)
         return dataclasses.replace(made, ages=self.ages)
+
+
+def own_scenario(calibration: Calibration, site: SiteFit, parameters: GridParameters, name: str, seed: int) -> Scenario:
+    """The site's own queues with tasks of calibrated kinds, as often as the load asks, when tasks came.
+
+    The load is what the site's queues were in use, where none is given; kinds fail beside their queues.
+    """
+    middle = sum(queue.failure.value * queue.jobs for queue in site.queues) / max(1, sum(q.jobs for q in site.queues))
+    kinds = {
+        name: (dataclasses.replace(kind, failure_rate=max(0.0, kind.failure_rate - middle)), part)
+        for name, (kind, part) in _kinds(calibration).items()
+    }
+    load = site.use if parameters.load is None else parameters.load
+    empty = site_scenario(
+        site, parameters, name, seed, {key: kind for key, (kind, _) in kinds.items()}, ((SHARE, 1.0),), ()
+    )
+    drawn = _tasks(dataclasses.replace(parameters, load=max(load, 1e-6)), kinds, empty.queues, empty.sites, seed)
+    random = stream(seed, "site", "arrivals")
+    tasks = sorted(
+        (dataclasses.replace(one, arrival_s=arrival_of(site, False, parameters.days, random)) for one in drawn),
+        key=lambda one: one.arrival_s,
+    )
+    numbered = tuple(dataclasses.replace(one, number=place) for place, one in enumerate(tasks, start=1))
+    return check(dataclasses.replace(empty, tasks=numbered))
 
 
 def calibrated_scenario(calibration: Calibration, parameters: GridParameters, name: str, seed: int) -> Scenario:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from broker.domain.arrays import Floats
+from broker.simulation.model.calibration.estimate import Checked, Estimate
 from broker.simulation.model.calibration.links import LinkFit
 from broker.simulation.model.calibration.profiles import QUANTITIES, Cell, Profiles, Quantiles
 from broker.simulation.model.calibration.quantile_fits import Fitted, fit
+from broker.simulation.model.calibration.site_fit import SiteFit
 from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lognormal
 from broker.simulation.model.streams import stream
 
@@ -87,16 +89,6 @@ class ClassFit:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A figure with the number of cells it is of, and its 95 % interval by drawing cells again."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True)
 class Calibration:
     """All that was fitted.
 
@@ -108,6 +100,8 @@ class Calibration:
             failures of labels: the part that never fails, and the Beta distribution of the others.
         links: of transfers, None where there were none.
         left_out: cells that were too small.
+        site: its own queues and when tasks came, of a site's own history; None of profiles and records.
+        checked: how far a simulation of a later span was off, None where none was compared.
     """
 
     origin: str
@@ -117,6 +111,8 @@ class Calibration:
     links: LinkFit | None = None
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    site: SiteFit | None = None
+    checked: Checked | None = None
 
 
 def calibrate(profiles: Profiles, links: LinkFit | None = None) -> Calibration:

@@ -1,0 +1,78 @@
+"""A span of a site's history beside what simulations of its tasks say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from broker.simulation.model.calibration.estimate import Checked
+from broker.simulation.model.calibration.site_fit import SiteFit, speeds_of
+from broker.simulation.model.calibration.site_grid import traced_scenario
+from broker.simulation.model.calibration.site_history import QueueRecord
+from broker.simulation.model.calibration.trace import Trace, trace_of
+from broker.simulation.model.calibration.week_check import Forecast, checked, forecasts, model_spread, queue_records
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.loop import ClosedLoop
+from broker.simulation.model.policies.base import find_policy
+from broker.simulation.statements.site_history import site_history
+from broker.store.connection.tables import Names
+
+#: Tasks of so many days before the span fill the queues; the last of these says how far the simulation is off.
+BEFORE_DAYS = 3.0
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class CheckAsked:
+    """What is compared: ``since`` to ``until`` (aware), with the policy of the site, over seeds from 1 on."""
+
+    since: datetime
+    until: datetime
+    policy: str
+    seeds: int
+
+
+def check_week(
+    connection: sa.Connection,
+    names: Names,
+    fit: SiteFit,
+    asked: CheckAsked,
+    progress: Callable[[int], None] = lambda done: None,
+) -> tuple[list[Forecast], Checked]:
+    """The cells of the span, and what they say together.
+
+    Raises:
+        SimulationError: no task came, no job ended, or none of its queues is one of the fit.
+    """
+    where = f"{asked.since:%Y-%m-%d %H:%M} to {asked.until:%Y-%m-%d %H:%M}"
+    measured = site_history(connection, names, asked.since, asked.until)
+    begin = asked.since - timedelta(days=BEFORE_DAYS)
+    trace = trace_of(site_history(connection, names, begin, asked.until, speeds_of(fit)), fit)
+    known = {queue.name for queue in fit.queues}
+    if not trace.tasks or not any(queue.name in known for queue in measured.queues):
+        raise SimulationError("no task came, or no job ended at a queue of the grid", where, "take another span")
+    days = (asked.until - begin).total_seconds() / DAY_S
+    found = simulated(fit, trace, days, asked, progress)
+    day_before = site_history(connection, names, asked.since - timedelta(days=1), asked.since)
+    off_by = model_spread(forecasts(day_before.queues, [one for one, _ in found], DAY_S))
+    cells = forecasts(measured.queues, [one for _, one in found], measured.length_s, off_by)
+    return cells, checked(cells, where, asked.policy, asked.seeds)
+
+
+def simulated(
+    fit: SiteFit, trace: Trace, days: float, asked: CheckAsked, progress: Callable[[int], None]
+) -> list[tuple[list[QueueRecord], list[QueueRecord]]]:
+    """The queues of each simulation of the tasks of a trace: on the day before the span, and in it."""
+    parameters = GridParameters(days=days, nuclei=max(1, len(fit.queues) // 4), warm_up_s=BEFORE_DAYS * DAY_S)
+    found = []
+    for seed in range(1, asked.seeds + 1):
+        scenario = traced_scenario(fit, trace, parameters, "check", seed)
+        run = ClosedLoop(scenario, find_policy(asked.policy), seed).run()
+        begin_s = BEFORE_DAYS * DAY_S
+        found.append((queue_records(run, begin_s - DAY_S, begin_s), queue_records(run, begin_s, days * DAY_S)))
+        progress(seed)
+    return found

@@ -1,0 +1,157 @@
+"""``broker calibrate --check`` against a site's own later span: the cells, and how far the simulation was off."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from broker.cli.output import print_json, print_table, remark
+from broker.errors import FAILED
+from broker.simulation.answers.figures_of_merit import FIGURES as FIGURES_OF_MERIT
+from broker.simulation.answers.week_checks import CheckAsked, check_week
+from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
+from broker.simulation.model.calibration.calibration_file import write_calibration
+from broker.simulation.model.calibration.estimate import LEAST_INSIDE, Checked
+from broker.simulation.model.calibration.fit import Calibration
+from broker.simulation.model.calibration.week_check import FIGURES, INSIDE, PARTS, Forecast
+from broker.simulation.model.comparing import Comparison, ScenarioOf
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.policies.base import find_policy
+from broker.store.connection.database import Database
+from broker.store.scenarios.scenario_file import write_text
+
+#: Whose error says how far a figure of merit may be off.
+ERROR_OF = {"use": "use", "wait_mean_s": "wait_p50_s", "failed": "failed"}
+HEADS = ("queue", "figure", "jobs", "measured", "simulated", "80 % from", "to", "", "error")
+
+
+def check_own(database: Database, calibration: Calibration, asked: CheckAsked, out: Path | None, json: bool) -> None:
+    """Print each cell and what they say together; status 1 where too few lie in their interval.
+
+    Args:
+        database: with the site's tables.
+        calibration: with the site's queues.
+        asked: the span, the policy and the seeds.
+        out: where the calibration is written with its errors, None for nowhere.
+        json: one object a cell.
+
+    Raises:
+        SimulationError: nothing can be compared.
+    """
+    if calibration.site is None:
+        raise SimulationError("the grid has no queues of the site", "--grid", "calibrate with --since or --from")
+    with database.read_snapshot() as connection:
+        cells, found = check_week(
+            connection, database.names, calibration.site, asked,
+            lambda done: remark(f"simulated {done} of {asked.seeds}"),
+        )  # fmt: skip
+    if json:
+        for cell in cells:
+            print_json(cell.document())
+        print_json(checked_document(found))
+    else:
+        print_table(*cell_rows(cells))
+        remark(words(found))
+    if out is not None:
+        write_text(out, write_calibration(dataclasses.replace(calibration, checked=found)))
+        remark(f"written: {out}; comparisons on it print these errors")
+    if not found.holds:
+        raise typer.Exit(FAILED)
+
+
+def check_policy(name: str) -> None:
+    """Refuse a policy that there is none of, before anything is read.
+
+    Raises:
+        SimulationError: there is none; the message names the others.
+    """
+    find_policy(name)
+
+
+def cell_rows(cells: Sequence[Forecast]) -> tuple[Sequence[str], list[tuple[object, ...]]]:
+    """Heads and rows of a table of cells."""
+    return HEADS, [
+        (cell.queue, FIGURES[cell.figure], cell.jobs, *(_short(cell, value) for value in _values(cell)),
+         "" if not cell.counts else ("inside" if cell.inside else "outside"), _error(cell.figure, cell.error))
+        for cell in cells
+    ]  # fmt: skip
+
+
+def _values(cell: Forecast) -> tuple[float, ...]:
+    return cell.measured, cell.simulated, cell.low, cell.high
+
+
+def _short(cell: Forecast, value: float) -> str:
+    return f"{value:.3f}" if cell.figure in PARTS else f"{value:.0f}"
+
+
+def _error(figure: str, error: float) -> str:
+    """A difference of parts in points, of others in percent of what was measured."""
+    return f"{100 * error:+.1f} points" if figure in PARTS else f"{100 * math.expm1(error):+.0f} %"
+
+
+def words(found: Checked) -> str:
+    """What the cells say together, by figure and by queue."""
+    if not found.cells:
+        return "no cell has enough jobs to judge by: take a longer span"
+    said = [
+        f"{FIGURES[name]} {_error(name, error).lstrip('+')}"
+        + (f" (interval {_error(name, width)})" if (width := found.half_width.get(name)) else "")
+        for name, error in found.error.items()
+        if not math.isnan(error)
+    ]
+    figures = ", ".join(said)
+    worst = sorted(found.by_queue.items(), key=lambda item: -item[1])[:5]
+    queues = ", ".join(f"{name} {error:.2f}" for name, error in worst)
+    return (
+        f"{100 * found.inside:.0f} % of {found.cells} cells lie in their {100 * INSIDE:.0f} % interval (at least "
+        f"{100 * LEAST_INSIDE:.0f} % should); {found.span}, {found.policy}, {found.seeds} seeds\n"
+        f"median error: {figures}\nqueues with the largest error (ln, or part): {queues}"
+    )
+
+
+def show_errors(made: ScenarioOf, comparisons: Sequence[Comparison], json: bool) -> None:
+    """Print beside gaps of policies how far the grid was off from what really was, where that is known.
+
+    Args:
+        made: the grid.
+        comparisons: of the policies.
+        json: one object in place of lines.
+    """
+    if not isinstance(made, CalibratedChoice):
+        return
+    found = made.calibration.checked
+    if found is None:
+        if not json:
+            remark("note: how far this grid is off is not known: broker calibrate --check --grid FILE --from A --to B")
+        return
+    if json:
+        print_json(checked_document(found))
+        return
+    remark(f"this grid, compared with {found.span} ({found.policy}): {words(found).splitlines()[-2:][0]}")
+    for one in comparisons[1:]:
+        for figure, of in ERROR_OF.items():
+            gap, error = one.differences[figure].mean, found.error.get(of, math.nan)
+            whole = comparisons[0].means[figure].mean
+            part = gap if of in PARTS else math.log1p(gap / whole) if whole > 0 and gap > -whole else math.nan
+            if not math.isnan(part) and not math.isnan(error):
+                word = "within" if abs(part) <= error else "beyond"
+                title = FIGURES_OF_MERIT[figure].title
+                remark(
+                    f"{one.label}: its gap in {title} ({_error(of, part)}) is {word} that error ({_error(of, error)})"
+                )
+
+
+def checked_document(found: Checked) -> dict[str, object]:
+    """What the cells say together, as ``--json`` prints it."""
+    parts = {name: _known(getattr(found, name)) for name in ("error", "by_queue", "half_width")}
+    inside = None if math.isnan(found.inside) else found.inside
+    return {"kind": "checked", **vars(found), "inside": inside, **parts, "holds": found.holds}
+
+
+def _known(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: (None if math.isnan(value) else value) for name, value in values.items()}

@@ -1,0 +1,254 @@
+"""What a site's history says of its queues, of when tasks come, and of sizes; and the tasks as a trace.
+
+Speeds: of ln(median wall time) of a task at a queue, a task and a queue each have a part, by medians in turn. Failures:
+the part of the attempts that fails is that of the task plus that of the queue, neither below 0. Intervals by drawing
+tasks again, as jobs of a task are copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints
+from broker.simulation.model.calibration.estimate import Estimate
+from broker.simulation.model.calibration.site_history import Counted, History, TaskAtQueue
+from broker.simulation.model.streams import stream
+
+#: A task at a queue says something of its speed from so many finished attempts on, a queue from so many of its own.
+FEWEST_AT_QUEUE, FEWEST_JOBS = 10, 30
+#: A queue has a speed of its own for a type of processing from so many tasks on.
+FEWEST_TASKS = 3
+RESAMPLES, ROUNDS = 100, 15
+#: Spread of ln(speed) of a queue about which nothing is known, and its failures (assumed, as of generated grids).
+UNKNOWN_SPEED_S, UNKNOWN_FAILURE = 0.3, 0.05
+HOUR_S, HOURS_OF_WEEK = 3600.0, 168
+#: A figure by queue, of some rows.
+Figures = Callable[[Ints], Floats]
+
+
+@dataclass(frozen=True)
+class SiteQueue:
+    """A queue as its history has it.
+
+    Attributes:
+        name: of the queue, or its rank where names are dropped.
+        cores: most that ran at once.
+        jobs: that ended there.
+        speed: wall times of the same task elsewhere over those here; 1 is the middle queue.
+        speed_of_kind: the same by type of processing, where at least three tasks of it were compared.
+        failure: part of the attempts that fails whatever runs.
+        wait_s: from activated to running: what came out, never drawn.
+        corepower: as published, HS06 a core; None where it is not. What it is off from the truth is in ``speed``.
+        worker_delay_s: from submitted to started; ``empty`` part of the workers that had no job.
+    """
+
+    name: str
+    cores: int
+    jobs: int
+    speed: Estimate
+    failure: Estimate
+    wait_s: Counted | None = None
+    corepower: float | None = None
+    worker_delay_s: Counted | None = None
+    empty: float | None = None
+    speed_of_kind: dict[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SiteFit:
+    """A site.
+
+    Attributes:
+        days: of its history; ``tasks`` that came in it.
+        queues: by name.
+        use: part of the cores that ran.
+        arrivals_production, arrivals_analysis: tasks by hour of the week, from Monday 0 h UTC on.
+        sizes_gb: of input and output of a job, over tasks, where files are on record.
+        pooled: queues with fewer than 30 jobs, whose speed and failures are those of all.
+    """
+
+    days: float
+    tasks: int
+    queues: tuple[SiteQueue, ...]
+    use: float
+    arrivals_production: tuple[int, ...]
+    arrivals_analysis: tuple[int, ...]
+    sizes_gb: dict[str, Counted] = field(default_factory=dict)
+    pooled: tuple[str, ...] = ()
+
+
+def fit_site(history: History) -> SiteFit:
+    """The fit of a history."""
+    ran = [queue for queue in history.queues if queue.most_cores >= 1]
+    place = {queue.name: number for number, queue in enumerate(ran)}
+    cells = [cell for cell in history.at_queues if cell.queue in place]
+    speeds, failures = _speeds(cells, place, 1), _failures(cells, place)
+    of_kind = {
+        kind: _speeds([cell for cell in cells if cell.kind == kind], place, FEWEST_TASKS)
+        for kind in sorted({cell.kind for cell in cells})
+    }
+    workers = {one.queue: one for one in history.workers}
+    queues = []
+    for queue, speed, failure in zip(ran, speeds, failures, strict=True):
+        own = workers.get(queue.name)
+        queues.append(
+            SiteQueue(
+                queue.name,
+                round(queue.most_cores),
+                queue.jobs,
+                speed,
+                failure,
+                queue.wait_s,
+                queue.corepower,
+                None if own is None else own.delay_s,
+                None if own is None or not own.workers else own.empty / own.workers,
+                {kind: found[place[queue.name]] for kind, found in of_kind.items() if found[place[queue.name]].n},
+            )
+        )
+    capacity = sum(queue.most_cores for queue in ran) * history.length_s
+    return SiteFit(
+        history.length_s / 86_400.0,
+        len(history.tasks),
+        tuple(queues),
+        sum(queue.core_s for queue in ran) / capacity if capacity else 0.0,
+        _arrivals(history, analysis=False),
+        _arrivals(history, analysis=True),
+        _sizes(history),
+        tuple(queue.name for queue in ran if queue.jobs < FEWEST_JOBS),
+    )
+
+
+def anonymous(fit: SiteFit) -> SiteFit:
+    """The same with ranks by cores in place of the names of queues."""
+    ordered = sorted(fit.queues, key=lambda queue: (-queue.cores, -queue.jobs, queue.name))
+    rank = {queue.name: f"queue-{number:03d}" for number, queue in enumerate(ordered, start=1)}
+    renamed = tuple(SiteQueue(**(vars(queue) | {"name": rank[queue.name]})) for queue in ordered)
+    return SiteFit(**(vars(fit) | {"queues": renamed, "pooled": tuple(sorted(rank[name] for name in fit.pooled))}))
+
+
+def speeds_of(fit: SiteFit) -> dict[tuple[str, str], float]:
+    """Speed by queue and type of processing; that of the queue where none of the type is known."""
+    kinds = sorted({kind for queue in fit.queues for kind in queue.speed_of_kind})
+    return {
+        (queue.name, kind): queue.speed_of_kind.get(kind, queue.speed).value for queue in fit.queues for kind in kinds
+    }
+
+
+def _speeds(cells: Sequence[TaskAtQueue], place: dict[str, int], fewest: int) -> list[Estimate]:
+    told = [cell for cell in cells if cell.wall_s and cell.jobs - cell.failed >= FEWEST_AT_QUEUE]
+    queues_of = Counter(cell.task for cell in told)
+    known = [cell for cell in told if queues_of[cell.task] >= 2]
+    task, queue = _numbers(known, place)
+    log_wall = np.log([cell.wall_s or 1.0 for cell in known])
+    found = _resampled(
+        task, queue, place, lambda rows: _speed(task[rows], queue[rows], log_wall[rows], len(place)), 1.0
+    )
+    return [one if one.n >= fewest else _unknown(1.0) for one in found]
+
+
+def _speed(task: Ints, queue: Ints, log_wall: Floats, queues: int) -> Floats:
+    """(Q,) by medians of what the task leaves and of what the queue leaves, in turn; NaN for a queue never compared."""
+    own = np.zeros(queues)
+    for _ in range(ROUNDS):
+        of_task = _medians(task, log_wall - own[queue])
+        left = log_wall - of_task[task]
+        found = _medians(queue, left)
+        own = np.full(queues, np.nan)
+        own[: len(found)] = found
+        own -= np.nanmedian(own) if np.isfinite(own).any() else 0.0
+    return np.asarray(np.exp(-own)) if len(task) else np.full(queues, np.nan)
+
+
+def _medians(group: Ints, values: Floats) -> Floats:
+    """(G,) the median of the values of each group; NaN for none."""
+    if not len(group):
+        return np.zeros(0)
+    order = np.lexsort((values, group))
+    ordered, count = values[order], np.bincount(group)
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    low, high = first + (count - 1) // 2, first + count // 2
+    last = len(ordered) - 1
+    middle = (ordered[np.minimum(low, last)] + ordered[np.minimum(high, last)]) / 2.0
+    return np.where(count > 0, middle, np.nan)
+
+
+def _failures(cells: Sequence[TaskAtQueue], place: dict[str, int]) -> list[Estimate]:
+    task, queue = _numbers(cells, place)
+    jobs = np.array([float(cell.jobs) for cell in cells])
+    failed = np.array([float(cell.failed) for cell in cells])
+
+    def figure(rows: Ints) -> Floats:
+        return _failure(task[rows], queue[rows], jobs[rows], failed[rows], len(place))
+
+    return _resampled(task, queue, place, figure, UNKNOWN_FAILURE)
+
+
+def _failure(task: Ints, queue: Ints, jobs: Floats, failed: Floats, queues: int) -> Floats:
+    """(Q,) least squares in turn, weighted by jobs, of a rate of the task and one of the queue, neither below 0."""
+    of_task, of_queue = np.zeros(int(task.max(initial=-1)) + 1), np.zeros(queues)
+    jobs_task = np.bincount(task, weights=jobs, minlength=len(of_task))
+    jobs_queue = np.bincount(queue, weights=jobs, minlength=queues)
+    for _ in range(ROUNDS):
+        left = np.bincount(queue, weights=failed - of_task[task] * jobs, minlength=queues)
+        of_queue = np.maximum(0.0, np.divide(left, jobs_queue, out=np.zeros(queues), where=jobs_queue > 0))
+        left = np.bincount(task, weights=failed - of_queue[queue] * jobs, minlength=len(of_task))
+        of_task = np.maximum(0.0, np.divide(left, jobs_task, out=np.zeros(len(of_task)), where=jobs_task > 0))
+    return np.where(jobs_queue > 0, of_queue, np.nan)
+
+
+def _numbers(cells: Sequence[TaskAtQueue], place: dict[str, int]) -> tuple[Ints, Ints]:
+    tasks = {number: at for at, number in enumerate(dict.fromkeys(cell.task for cell in cells))}
+    task = np.array([tasks[cell.task] for cell in cells], dtype=np.int64)
+    return task, np.array([place[cell.queue] for cell in cells], dtype=np.int64)
+
+
+def _resampled(task: Ints, queue: Ints, place: dict[str, int], figure: Figures, unknown: float) -> list[Estimate]:
+    """A figure by queue with its 95 % interval; where nothing tells it, the unknown one with a wide interval."""
+    whole = figure(np.arange(len(task)))
+    rows_of = [np.flatnonzero(task == number) for number in range(int(task.max(initial=-1)) + 1)]
+    random = stream(0, "site", "resample")
+    drawn = [
+        figure(np.concatenate([rows_of[number] for number in random.integers(len(rows_of), size=len(rows_of))]))
+        for _ in range(RESAMPLES if rows_of else 0)
+    ]
+    counts = np.bincount(queue, minlength=len(place))
+    found = []
+    for number in range(len(place)):
+        if not np.isfinite(whole[number]):
+            found.append(_unknown(unknown))
+            continue
+        own = np.array([one[number] for one in drawn])
+        known = own[np.isfinite(own)]
+        low, high = np.quantile(known, [0.025, 0.975]).tolist() if len(known) else (whole[number],) * 2
+        found.append(Estimate(float(whole[number]), float(low), float(high), int(counts[number])))
+    return found
+
+
+def _unknown(value: float) -> Estimate:
+    wide = math.exp(1.96 * UNKNOWN_SPEED_S)
+    low, high = (1.0 / wide, wide) if value == 1.0 else (0.0, 2 * value)
+    return Estimate(value, low, high, 0)
+
+
+def _arrivals(history: History, *, analysis: bool) -> tuple[int, ...]:
+    begin = datetime.fromtimestamp(history.since_s, UTC)
+    first = begin.weekday() * 24 + begin.hour + begin.minute / 60.0
+    hours = [
+        int(first + task.arrival_s / HOUR_S) % HOURS_OF_WEEK for task in history.tasks if task.analysis is analysis
+    ]
+    return tuple(np.bincount(np.array(hours, dtype=np.int64), minlength=HOURS_OF_WEEK).tolist())
+
+
+def _sizes(history: History) -> dict[str, Counted]:
+    found = {}
+    for name in ("input_gb", "output_gb"):
+        own = np.array([size for task in history.tasks if (size := getattr(task, name)) is not None and size > 0])
+        if len(own):
+            found[name] = Counted(len(own), *np.quantile(own, [0.1, 0.5, 0.9]).tolist())
+    return found

@@ -1,0 +1,155 @@
+"""A scenario with a site's own queues, and tasks as they came or as often as they came."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from broker.simulation.model.calibration.estimate import Estimate
+from broker.simulation.model.calibration.fit import Scaled
+from broker.simulation.model.calibration.quantile_fits import TwoPiece
+from broker.simulation.model.calibration.site_fit import HOUR_S, HOURS_OF_WEEK, SiteFit, SiteQueue
+from broker.simulation.model.calibration.trace import Trace, TraceTask
+from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lognormal
+from broker.simulation.model.scenario import Pilots, Queue, Scenario, Site, Task, check
+from broker.simulation.model.streams import stream
+
+#: Cores of a node (assumed, as of generated grids): the most of these that make up the cores of a queue within 3 %.
+NODE_CORES, NODES_OFF_BY = (32, 16, 8), 0.03
+#: The 90 % quantile of the standard normal distribution, and half of its middle 95 %.
+Z90, Z975 = 1.2815515655446004, 1.959963984540054
+#: Least spread of ln(wall time) of a task (assumed where its quantiles are equal).
+LEAST_S = 0.01
+#: CPU and wall time of a job rank alike, by so much (assumed, as for calibrated kinds).
+CPU_WALL_RANK = 0.6
+#: A site's storages and links: wide enough to make nobody wait, as nothing is known of them.
+SPACE, RATE = 1e18, 1e12
+
+
+def traced_scenario(fit: SiteFit, trace: Trace, parameters: GridParameters, name: str, seed: int) -> Scenario:
+    """The tasks of a trace on the site's queues; what is known of these within an interval is drawn by seed.
+
+    Raises:
+        SimulationError: no task fits any queue, or none arrives in time.
+    """
+    end_s = parameters.days * 86_400.0
+    tasks = [task for task in trace.tasks if task.arrival_s < end_s]
+    kinds = {f"task-{number:05d}": kind_of(task, f"task-{number:05d}") for number, task in enumerate(tasks)}
+    shares = _shares(tasks)
+    places = {share: place for place, (share, _) in enumerate(shares)}
+    made = tuple(
+        Task(number + 1, kind, task.jobs, task.arrival_s, places[task.share], task.user, task.priority, ())
+        for number, (kind, task) in enumerate(zip(kinds, tasks, strict=True))
+    )
+    return site_scenario(fit, parameters, name, seed, kinds, shares, made)
+
+
+def site_scenario(
+    fit: SiteFit,
+    parameters: GridParameters,
+    name: str,
+    seed: int,
+    kinds: Mapping[str, JobKind],
+    shares: tuple[tuple[str, float], ...],
+    tasks: tuple[Task, ...],
+) -> Scenario:
+    """Any tasks on the site's queues, each at a site of its own; outages are those of no week."""
+    sites = tuple(
+        Site(queue.name, place < max(1, parameters.nuclei), SPACE, 0.0, RATE, RATE)
+        for place, queue in enumerate(fit.queues)
+    )
+    widest = max((kind.cores for kind in kinds.values()), default=1)
+    memory = max([2.0, *(kind.memory_gb_core for kind in kinds.values())])
+    queues = tuple(_queue(queue, place, widest, memory, seed) for place, queue in enumerate(fit.queues))
+    return check(
+        Scenario(
+            name=name, days=parameters.days, sites=sites, queues=queues, shares=shares, tasks=tasks, kinds=dict(kinds),
+            default_link_bytes_s=RATE, warm_up_s=parameters.warm_up_s, pilots=_pilots(fit),
+        )
+    )  # fmt: skip
+
+
+def node_cores(cores: int, widest: int) -> int:
+    """Cores of a node of a queue, on which the widest job has room.
+
+    >>> [node_cores(cores, 8) for cores in (255, 96, 48, 40, 20)], node_cores(96, 64)
+    ([32, 32, 16, 8, 8], 64)
+    """
+    sizes = [size for size in NODE_CORES if size >= widest] or [widest]
+    return next((size for size in sizes if abs(round(cores / size) * size - cores) <= NODES_OFF_BY * cores), sizes[-1])
+
+
+def _queue(queue: SiteQueue, site: int, widest: int, memory_gb_core: float, seed: int) -> Queue:
+    size = node_cores(queue.cores, widest)
+    speed = math.exp(_drawn(queue.speed, math.log, queue.name, "calibrated speed", seed))
+    of_kind = {
+        kind: math.exp(_drawn(own, math.log, queue.name, f"calibrated speed {kind}", seed)) / speed
+        for kind, own in queue.speed_of_kind.items()
+    }
+    power = queue.corepower or REFERENCE_HS06
+    return Queue(
+        name=queue.name,
+        site=site,
+        nodes=max(1, round(queue.cores / size)),
+        node_cores=size,
+        node_memory_gb=size * memory_gb_core,
+        corepower=power,
+        hidden_speed=speed * REFERENCE_HS06 / power,
+        efficiency_of_type=of_kind,
+        failure_rate=min(1.0, max(0.0, _drawn(queue.failure, float, queue.name, "calibrated failure", seed))),
+        max_waiting_pilots=max(5, queue.cores // 100),
+    )
+
+
+def _drawn(of: Estimate, scale: Callable[[float], float], queue: str, purpose: str, seed: int) -> float:
+    """A value within what is known of a figure, normal on its scale."""
+    s = (scale(of.high) - scale(of.low)) / (2 * Z975)
+    return float(scale(of.value) + s * stream(seed, queue, purpose).standard_normal())
+
+
+def _pilots(fit: SiteFit) -> Pilots:
+    """Start delays of workers, where any were seen; else what is assumed of every grid."""
+    delays = [queue.worker_delay_s for queue in fit.queues if queue.worker_delay_s and queue.worker_delay_s.p50 > 0]
+    if not delays:
+        return Pilots()
+    middle = float(np.median([one.p50 for one in delays]))
+    spread = float(np.median([math.log(max(one.p90, one.p50) / one.p50) / Z90 for one in delays]))
+    return dataclasses.replace(Pilots(), start_median_s=middle, start_s=spread)
+
+
+def kind_of(task: TraceTask, name: str) -> JobKind:
+    """The kind of a task's jobs: its wall times, which hold stage-in and stage-out, so that no input moves beside."""
+    pieces = [math.log(task.wall_p50_s / task.wall_p10_s) / Z90, math.log(task.wall_p90_s / task.wall_p50_s) / Z90]
+    below, above = (max(LEAST_S, one) for one in pieces)
+    cpu = TwoPiece(task.cpu_p50_s, below, above)
+    rank = CPU_WALL_RANK
+    return JobKind(
+        name, task.kind, 1, task.cores, Scaled(cpu, REFERENCE_HS06), Fixed(1.0),
+        task.asked_mb / 1024.0 / task.cores, 0.0, Fixed(0.0), Lognormal(30.0, 0.3), min(1.0, task.failure),
+        analysis=task.analysis, between_queues=(0.0, 0.0), starts_up=False,
+        correlations=((1.0, rank, 0.0, 0.0), (rank, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0)),
+        wall_s=TwoPiece(task.wall_p50_s, below, above),
+    )  # fmt: skip
+
+
+def _shares(tasks: Sequence[TraceTask]) -> tuple[tuple[str, float], ...]:
+    """Shares with the work that came of them as targets: what a site wants is in no table of jobs."""
+    work: dict[str, float] = {}
+    for task in tasks:
+        work[task.share] = work.get(task.share, 0.0) + task.jobs * task.cores * task.wall_p50_s
+    return tuple((share, max(1e-9, amount)) for share, amount in sorted(work.items()))
+
+
+def arrival_of(fit: SiteFit, analysis: bool, days: float, random: np.random.Generator) -> float:
+    """An instant from Monday 0 h on, as often by hour of the week as tasks came; anywhere where none did."""
+    counts = np.array(fit.arrivals_analysis if analysis else fit.arrivals_production, dtype=np.float64)
+    hours = np.arange(max(1, math.ceil(days * 24)))
+    weights = counts[hours % HOURS_OF_WEEK]
+    if weights.sum() <= 0:
+        return float(random.random()) * days * 24 * HOUR_S
+    hour = int(random.choice(hours, p=weights / weights.sum()))
+    return min((hour + float(random.random())) * HOUR_S, days * 24 * HOUR_S - 1.0)

@@ -1,0 +1,218 @@
+"""A site's history counted in PanDA's own tables: aggregates by queue, task and worker, never row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.simulation.model.calibration.site_history import (
+    Counted,
+    History,
+    QueueRecord,
+    TaskAtQueue,
+    TaskRecord,
+    WorkersRecord,
+)
+from broker.simulation.statements.ended_jobs import ended_jobs
+from broker.store.connection.tables import Names
+
+_JOBS = """
+WITH jobs AS MATERIALIZED (
+    SELECT pandaid, jeditaskid, computingsite, jobstatus, starttime, endtime, minramcount, prodsourcelabel, gshare,
+        coalesce(processingtype, '') AS kind,
+        greatest(coalesce(actualcorecount, corecount, 1), 1) AS cores, coalesce(attemptnr, 0) AS attemptnr,
+        nullif(cpuconsumptiontime, 0) * coalesce(s.speed, 1.0) AS cpu_s,
+        CASE WHEN endtime > starttime THEN extract(epoch FROM endtime - starttime) * coalesce(s.speed, 1.0) END
+            AS wall_s,
+        modificationtime >= :since AND modificationtime < :until AND jobstatus IN ('finished', 'failed') AS ended
+    FROM {ended} AS t LEFT JOIN (
+        SELECT * FROM unnest(CAST(:queues AS text[]), CAST(:kinds AS text[]), CAST(:speeds AS double precision[]))
+    ) AS s (queue, of_kind, speed) ON s.queue = t.computingsite AND s.of_kind = coalesce(t.processingtype, '')
+    WHERE computingsite IS NOT NULL AND {where})"""
+_OVERLAPS = "(modificationtime >= :since AND modificationtime < :until OR starttime < :until AND endtime > :since)"
+_QUANTILES = "percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY {value}) FILTER (WHERE {where})"
+_QUEUES = """
+SELECT computingsite AS name, count(*) FILTER (WHERE ended) AS jobs,
+    count(*) FILTER (WHERE ended AND jobstatus = 'failed') AS failed,
+    coalesce(sum(greatest(0, extract(epoch FROM least(endtime, :until) - greatest(starttime, :since))) * cores), 0)
+        AS core_s,
+    count(*) FILTER (WHERE {good}) AS n, {wall} AS wall
+FROM jobs GROUP BY 1 ORDER BY 1"""
+_GOOD = "ended AND jobstatus = 'finished' AND wall_s IS NOT NULL"
+#: Of equal instants ends count before beginnings.
+_MOST = """
+SELECT name, max(running) AS most FROM (
+    SELECT name, sum(cores) OVER (PARTITION BY name ORDER BY at, cores ROWS UNBOUNDED PRECEDING) AS running
+    FROM (SELECT computingsite AS name, starttime AS at, {cores} AS cores FROM {source} AS s
+            WHERE starttime IS NOT NULL AND starttime < :until AND coalesce(endtime, :until) > :since
+        UNION ALL
+        SELECT computingsite, coalesce(endtime, :until), -{cores} FROM {source} AS s
+            WHERE starttime IS NOT NULL AND starttime < :until AND coalesce(endtime, :until) > :since) AS changes
+    ) AS counted
+GROUP BY 1"""
+_WAITS = """
+SELECT name, count(*) AS n, percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY wait_s) AS wait
+FROM (SELECT max(computingsite) FILTER (WHERE jobstatus = 'running') AS name,
+        min(modificationtime) FILTER (WHERE jobstatus = 'running') AS started,
+        extract(epoch FROM min(modificationtime) FILTER (WHERE jobstatus = 'running')
+            - min(modificationtime) FILTER (WHERE jobstatus = 'activated'))::double precision AS wait_s
+    FROM {panda}.jobs_statuslog
+    WHERE jobstatus IN ('activated', 'running') AND modificationtime < :until
+        AND pandaid IN (SELECT pandaid FROM {panda}.jobs_statuslog
+            WHERE jobstatus = 'running' AND modificationtime >= :since AND modificationtime < :until)
+    GROUP BY pandaid) AS firsts
+WHERE started >= :since AND wait_s >= 0 AND name IS NOT NULL
+GROUP BY 1"""
+_POWERS = """
+SELECT coalesce(nullif(data::text::json->>'nickname', ''), panda_queue) AS name,
+    data::text::json->>'corepower' AS corepower
+FROM {panda}.schedconfig_json WHERE data IS NOT NULL"""
+_AT_QUEUES = """
+SELECT jeditaskid AS task, kind, computingsite AS queue, count(*) AS jobs,
+    count(*) FILTER (WHERE jobstatus = 'failed') AS failed,
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY wall_s) FILTER (WHERE {good}) AS wall_s
+FROM jobs WHERE ended AND jeditaskid IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+_TASKS = """,
+came AS (
+    SELECT jeditaskid, creationdate, gshare, prodsourcelabel, username, coalesce(taskpriority, 0) AS priority,
+        dense_rank() OVER (ORDER BY username) AS owner
+    FROM {panda}.jedi_tasks WHERE creationdate >= :since AND creationdate < :until),
+firsts AS (SELECT jeditaskid, min(attemptnr) AS attemptnr FROM jobs GROUP BY 1),
+files AS (
+    SELECT jeditaskid,
+        sum(fsize) FILTER (WHERE type = 'input') / 1e9 / nullif(count(DISTINCT pandaid), 0) AS input_gb,
+        sum(fsize) FILTER (WHERE type = 'output') / 1e9 / nullif(count(DISTINCT pandaid), 0) AS output_gb
+    FROM {panda}.filestable4 WHERE jeditaskid IN (SELECT jeditaskid FROM came) GROUP BY 1)
+SELECT c.jeditaskid AS task, mode() WITHIN GROUP (ORDER BY j.kind) AS kind,
+    extract(epoch FROM c.creationdate - CAST(:since AS timestamp)) AS arrival_s,
+    coalesce(c.gshare, max(j.gshare), '') AS share,
+    coalesce(c.prodsourcelabel, max(j.prodsourcelabel)) = 'user' AS analysis, c.owner, c.priority,
+    count(*) FILTER (WHERE j.attemptnr = f.attemptnr) AS jobs, count(*) AS attempts,
+    count(*) FILTER (WHERE j.jobstatus = 'failed') AS failed, mode() WITHIN GROUP (ORDER BY j.cores) AS cores,
+    max(j.minramcount) AS asked_mb, count(*) FILTER (WHERE {good}) AS n, {wall} AS wall,
+    count(*) FILTER (WHERE {good} AND j.cpu_s IS NOT NULL) AS cpu_n, {cpu} AS cpu,
+    max(s.input_gb) AS input_gb, max(s.output_gb) AS output_gb
+FROM came AS c JOIN jobs AS j USING (jeditaskid) JOIN firsts AS f USING (jeditaskid)
+    LEFT JOIN files AS s USING (jeditaskid)
+WHERE j.jobstatus IN ('finished', 'failed')
+GROUP BY c.jeditaskid, c.creationdate, c.gshare, c.prodsourcelabel, c.owner, c.priority ORDER BY 3, 1"""
+_OF_TASKS = (
+    "jeditaskid IN (SELECT jeditaskid FROM {panda}.jedi_tasks WHERE creationdate >= :since AND creationdate < :until)"
+)
+_GOOD_OF_TASK = "j.jobstatus = 'finished' AND j.wall_s IS NOT NULL"
+_WORKERS = """
+SELECT computingsite AS queue, count(*) AS workers,
+    count(*) FILTER (WHERE endtime IS NOT NULL AND coalesce(njobs, 0) = 0) AS empty,
+    count(*) FILTER (WHERE starttime >= submittime) AS n,
+    percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (
+        ORDER BY extract(epoch FROM starttime - submittime)::double precision)
+        FILTER (WHERE starttime >= submittime) AS delay
+FROM {panda}.harvester_workers WHERE computingsite IS NOT NULL AND submittime >= :since AND submittime < :until
+GROUP BY 1 ORDER BY 1"""
+
+
+def site_history(
+    connection: sa.Connection,
+    names: Names,
+    since: datetime,
+    until: datetime,
+    speeds: Mapping[tuple[str, str], float] | None = None,
+) -> History:
+    """What queues, tasks and workers did from ``since`` to ``until`` (excluded), both aware.
+
+    Args:
+        connection: to the database with PanDA's tables.
+        names: of its schemata.
+        since: the first instant.
+        until: the first that does not belong to it.
+        speeds: of queues by type of processing; wall and CPU times of tasks are multiplied by that of where they ran.
+    """
+    span: dict[str, Any] = {"since": _naive(since), "until": _naive(until)}
+    nothing: dict[str, Any] = {"queues": [], "kinds": [], "speeds": []}
+    known = list((speeds or {}).items())
+    fast = {
+        "queues": [queue for (queue, _), _ in known],
+        "kinds": [kind for (_, kind), _ in known],
+        "speeds": [speed for _, speed in known],
+    }
+    ended = ended_jobs(connection, names)
+
+    def rows(statement: str, where: str = "") -> Sequence[Any]:
+        head = _JOBS.replace("{ended}", ended).replace("{where}", where) if where else ""
+        values = span | (fast if where == _OF_TASKS else nothing) if where else span
+        return connection.execute(sa.text(names.sql(head + statement)), values).all()
+
+    wall = _QUANTILES.format(value="wall_s", where=_GOOD)
+    of_task = {
+        "{wall}": _QUANTILES.format(value="j.wall_s", where=_GOOD_OF_TASK),
+        "{cpu}": _QUANTILES.format(value="j.cpu_s", where=f"{_GOOD_OF_TASK} AND j.cpu_s IS NOT NULL"),
+        "{good}": _GOOD_OF_TASK,
+    }
+    tasks = _TASKS
+    for key, value in of_task.items():
+        tasks = tasks.replace(key, value)
+    most = _most(rows, ended)
+    waits = {row.name: _counted(row.n, row.wait) for row in rows(_WAITS)}
+    powers = {row.name: power for row in rows(_POWERS) if (power := _positive(row.corepower))}
+    queues = rows(_QUEUES.replace("{good}", _GOOD).replace("{wall}", wall), _OVERLAPS)
+    return History(
+        since.timestamp(), until.timestamp(),
+        tuple(
+            QueueRecord(q.name, q.jobs, q.failed, float(q.core_s), float(most.get(q.name, 0.0)),
+                        _counted(q.n, q.wall), waits.get(q.name), powers.get(q.name))
+            for q in queues
+        ),
+        tuple(
+            TaskAtQueue(row.task, row.kind, row.queue, row.jobs, row.failed, row.wall_s)
+            for row in rows(_AT_QUEUES.replace("{good}", _GOOD), _OVERLAPS)
+        ),
+        tuple(_task(row) for row in rows(tasks, _OF_TASKS)),
+        tuple(WorkersRecord(row.queue, row.workers, row.empty, _counted(row.n, row.delay)) for row in rows(_WORKERS)),
+    )  # fmt: skip
+
+
+def _most(rows: Any, ended: str) -> dict[str, float]:
+    """Most cores at once by queue: what jobs or workers saw, whichever is more."""
+    found: dict[str, float] = {}
+    cores_of_job = "greatest(coalesce(actualcorecount, corecount, 1), 1)"
+    for source, cores in ((ended, cores_of_job), ("{panda}.harvester_workers", "greatest(coalesce(ncore, 1), 1)")):
+        for row in rows(_MOST.replace("{source}", source).replace("{cores}", cores)):
+            if row.name is not None:
+                found[row.name] = max(found.get(row.name, 0.0), float(row.most))
+    return found
+
+
+def _task(row: Any) -> TaskRecord:
+    def number(value: Any) -> float | None:
+        return None if value is None else float(value)
+
+    return TaskRecord(
+        row.task, row.kind, float(row.arrival_s), row.share, bool(row.analysis), int(row.owner) - 1,
+        float(row.priority),
+        row.jobs, row.attempts, row.failed, int(row.cores), number(row.asked_mb), _counted(row.n, row.wall),
+        _counted(row.cpu_n, row.cpu), number(row.input_gb), number(row.output_gb),
+    )  # fmt: skip
+
+
+def _positive(text: str | None) -> float | None:
+    """A number above 0 as text; None for anything else, as a queue without a power is no reason to stop."""
+    try:
+        found = float(text or "")
+    except ValueError:
+        return None
+    return found if 0 < found < math.inf else None
+
+
+def _counted(n: int, quantiles: Sequence[float] | None) -> Counted | None:
+    if not n or quantiles is None or any(one is None for one in quantiles):
+        return None
+    return Counted(int(n), *(float(one) for one in quantiles))
+
+
+def _naive(moment: datetime) -> datetime:
+    """As PanDA stores times: UTC without a zone."""
+    return moment.astimezone(UTC).replace(tzinfo=None)
