@@ -116,7 +116,7 @@ def history(speeds: dict[str, float], failures: dict[str, float], tasks: int = 1
     queues = [QueueRecord(name, 1000 * tasks, 0, 4e5, 64.0) for name in speeds]
     came = [
         TaskRecord(task, "k", 3600.0 * task, "S", task % 2 == 1, task, 500.0, 3000, 3000, 150, 1, 2000.0,
-                   Counted(2850, 50.0, 100.0 * (task + 1), 1e4), None, 2.0, None)
+                   Counted(2850, (50.0, 100.0 * (task + 1), 1e4)), None, 2.0, None)
         for task in range(tasks)
     ]  # fmt: skip
     return History(START.timestamp(), (START + DAY).timestamp(), tuple(queues), tuple(cells), tuple(came))
@@ -131,7 +131,7 @@ def test_speeds_and_failures_are_found() -> None:
     assert (fit.queues[0].cores, fit.tasks, fit.days) == (64, 12, 1.0)
     assert sum(fit.arrivals_production) == sum(fit.arrivals_analysis) == 6
     assert fit.arrivals_production[:3] == (1, 0, 1), "3 August 2026 is a Monday"
-    assert fit.sizes_gb == {"input_gb": Counted(12, 2.0, 2.0, 2.0)}
+    assert fit.sizes_gb == {"input_gb": Counted(12, (2.0, 2.0, 2.0))}
 
 
 @pytest.mark.parametrize(("tasks", "own"), [(2, False), (3, True)])
@@ -210,7 +210,7 @@ def test_what_may_leave_has_no_names() -> None:
 
 def record(wall: float, wait: float, jobs: int = 500, failed: int = 50, core_s: float = 3.2e6) -> QueueRecord:
     return QueueRecord(
-        "Q", jobs, failed, core_s, 64.0, Counted(jobs, wall / 2, wall, 2 * wall), Counted(jobs, 1.0, wait, 2 * wait)
+        "Q", jobs, failed, core_s, 64.0, Counted(jobs, (wall / 2, wall, 2 * wall)), Counted(jobs, (1.0, wait, 2 * wait))
     )
 
 

@@ -35,33 +35,41 @@ from broker.simulation.statements.site_history import site_history
 from broker.store.connection.database import Database
 from broker.store.scenarios.scenario_file import write_text
 
+TraceFile = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="Write the tasks that came, for simulate --trace.")
+]
+Share = Annotated[
+    bool, typer.Option("--share", help="Without names of queues, tasks and shares; five users a kind at least.")
+]
+SitePolicy = Annotated[str, typer.Option("--policy", help="That placed the jobs of the span compared.")]
+Seeds = Annotated[int, typer.Option("--seeds", min=2, help="Simulations of the span compared.")]
+Records = Annotated[
+    Path | None,
+    typer.Option("--records", metavar="FILE", help="Records of jobs as CSV (.gz)."),
+]
+ProfileFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profiles", metavar="FILE", help="Profiles of jobs, or transfers, as JSON (.gz); repeat."),
+]
+CheckedGrid = Annotated[
+    Path | None, typer.Option("--grid", metavar="FILE", help="The calibrated grid that is compared.")
+]
+
 
 def calibrate(
     context: typer.Context,
     since: Annotated[str | None, typer.Option("--since", metavar="LENGTH", help="Own jobs of the last 30d.")] = None,
     first: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Own jobs that ended since then.")] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Own jobs that ended before then.")] = None,
-    profiles: Annotated[
-        list[Path] | None,
-        typer.Option("--profiles", metavar="FILE", help="Profiles of jobs, or transfers, as JSON (.gz); repeat."),
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option("--records", metavar="FILE", help="Records of jobs as CSV (.gz)."),
-    ] = None,
+    profiles: ProfileFiles = None,
+    records: Records = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the calibrated grid.")] = None,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="Write the tasks that came, for simulate --trace.")
-    ] = None,
-    share: Annotated[
-        bool, typer.Option("--share", help="Without names of queues, tasks and shares; five users a kind at least.")
-    ] = False,
+    trace: TraceFile = None,
+    share: Share = False,
     check: Annotated[bool, typer.Option("--check", help="Compare a calibrated grid with other figures.")] = False,
-    grid: Annotated[
-        Path | None, typer.Option("--grid", metavar="FILE", help="The calibrated grid that is compared.")
-    ] = None,
-    policy: Annotated[str, typer.Option("--policy", help="That placed the jobs of the span compared.")] = "panda",
-    seeds: Annotated[int, typer.Option("--seeds", min=2, help="Simulations of the span compared.")] = FEWEST_SEEDS,
+    grid: CheckedGrid = None,
+    policy: SitePolicy = "panda",
+    seeds: Seeds = FEWEST_SEEDS,
     json: Annotated[bool, typer.Option("--json", help="One object a measure, or one of the calibration.")] = False,
 ) -> None:
     """Fit a grid to what really ran, for simulate --grid; --check compares a fit with figures it has not seen."""

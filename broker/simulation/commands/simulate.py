@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -22,7 +23,7 @@ from broker.simulation.commands.stored_grid import snapshot_of
 from broker.simulation.commands.storing import check_store, store_simulation
 from broker.simulation.model.calibration.calibrated_grid import CalibratedChoice
 from broker.simulation.model.calibration.trace import Trace, read_trace
-from broker.simulation.model.comparing import ScenarioOf, compare, simulate_case
+from broker.simulation.model.comparing import CaseResult, Comparison, ScenarioOf, compare, simulate_case
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.grids import FRESH, GRIDS, USUAL
@@ -69,6 +70,10 @@ Folder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep each finished simulation here, and go on with what is there."),
 ]
+PlotFolder = Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw curves into this folder.")]
+Processes = Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")]
+ScenarioFile = Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")]
+Scheduler = Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster.")]
 
 
 def simulate(
@@ -84,15 +89,15 @@ def simulate(
     grid: GridOrFile = USUAL,
     queues: Annotated[int, typer.Option("--queues", min=1, help="Queues of the grid.")] = 20,
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
-    scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")] = None,
+    scenario: ScenarioFile = None,
     snapshot: StoredGrid = None,
     trace: TraceFile = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Policies see the grid as it is now.")] = False,
-    processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")] = None,
+    processes: Processes = None,
     through_database: ThroughDatabase = False,
-    dask: Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster.")] = None,
+    dask: Scheduler = None,
     out: Folder = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw curves into this folder.")] = None,
+    plot: PlotFolder = None,
     store: Annotated[bool, typer.Option("--store", help="Keep the figures, for the web page and the API.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One object a policy.")] = False,
 ) -> None:
@@ -102,29 +107,30 @@ def simulate(
     if snapshot is not None and scenario is not None:
         raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
     tasks = None if trace is None else read_trace(read_packed(trace), str(trace))
-    days = tasks.days if tasks is not None and days is None else days
-    size = size_of(days, queues, cores_total, load, warm_up, fresh=fresh)
+    length = tasks.days if tasks is not None and days is None else days
+    size = size_of(length, queues, cores_total, load, warm_up, fresh=fresh)
     made = grid_of(scenario, grid, size) if snapshot is None else _stored(context, snapshot, size)
-    if tasks is not None:
-        made = replayed(made, tasks)
+    made = made if tasks is None else replayed(made, tasks)
     drawn = made(first_seed)  # a scenario that cannot run is refused before anything starts
     labels = [one.label for one in wanted]
     asked = asked_of(drawn, str(snapshot or scenario or grid), labels, seeds, through_database)
     if store:
         check_store(context)
-    kept = None if out is None else KeptCases(out)
     cases = [one.case(made, seed) for seed in range(first_seed, first_seed + seeds) for one in wanted]
     run = simulate_through_database if through_database else simulate_case
-    results = run_cases(cases, processes or cores(), dask, kept, run)
+    results = run_cases(cases, processes or cores(), dask, None if out is None else KeptCases(out), run)
     comparisons = compare(results)
     show(comparisons, results, json, 0.0 if drawn.closed else drawn.warm_up_s)
     show_errors(made, comparisons, json)
-    if plot is not None:
-        for path in (*plot_curves(results, plot), *plot_differences(comparisons, plot)):
-            remark(f"written: {path}")
+    _draw(results, comparisons, plot)
     if store:
         number = store_simulation(context, asked, comparisons, results, monotonic() - began_s)
         remark(f"stored: simulation {number}, page /simulations/{number}")
+
+
+def _draw(results: Sequence[CaseResult], comparisons: Sequence[Comparison], folder: Path | None) -> None:
+    for path in () if folder is None else (*plot_curves(results, folder), *plot_differences(comparisons, folder)):
+        remark(f"written: {path}")
 
 
 @dataclass(frozen=True)

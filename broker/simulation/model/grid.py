@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from broker.domain.grid import COUNTED_STATUSES
 from broker.simulation.model.arriving import arriving, end_of_scouts, release
 from broker.simulation.model.events import EventQueue
 from broker.simulation.model.job_kinds import queue_factors
@@ -19,9 +20,6 @@ from broker.simulation.model.storages import Storages
 from broker.simulation.model.streams import stream
 from broker.simulation.model.transfers import MOST_BYTES_S, Transfers
 from broker.simulation.model.users import UserLoad
-
-STATUSES = 6
-HOUR_S = 3600.0
 
 
 class Grid:
@@ -46,7 +44,7 @@ class Grid:
         self.scenario, self.seed, self.events = scenario, seed, events
         self.tally, self.log = Tally(), RunLog()
         queues = len(scenario.queues)
-        self.counts = np.zeros((queues, len(scenario.shares), STATUSES))
+        self.counts = np.zeros((queues, len(scenario.shares), len(COUNTED_STATUSES)))
         self.online = np.ones(queues, dtype=np.bool_)
         self.up = np.ones(queues, dtype=np.bool_)
         self.storages = Storages(scenario.sites, scenario.output_lifetime_s)
@@ -238,11 +236,10 @@ class Grid:
         if job.version != version:
             return
         site = self.scenario.queues[job.queue].site
-        sources = tuple(one for one in job.task.task.sources or (site,) if not self.transfers.out(one, site))
-        if not sources:
+        source = self.transfers.reached_source(site, job.task.task.sources)
+        if source is None:
             self._fail_stage_in(job, version)
             return
-        source = self.transfers.source_for(site, sources)
         draws, then = job.task.stage_in_fails, partial(self._execute, job, version)
         if draws is not None and draws[job.index, job.attempt] < self.scenario.transfer_failures.stage_in:
             then = partial(self._fail_stage_in, job, version)
@@ -267,11 +264,9 @@ class Grid:
             return
         site = self.scenario.queues[job.queue].site
         size = float(job.task.draws.output_bytes[job.index])
-        if size > 0 and self.transfers.out(site, site):
-            self._fail(job, version, "failed")
-            return
-        if not self.storages.reserve(site, size):
-            self.tally.no_space += 1
+        answers = size <= 0 or not self.transfers.out(site, site)
+        if not (answers and self.storages.reserve(site, size)):
+            self.tally.no_space += int(answers)
             self._fail(job, version, "failed")
             return
         self.storages.write(site, size, self.events.now)

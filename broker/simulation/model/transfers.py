@@ -82,6 +82,11 @@ class Transfers:
             self._nearest[key] = site if site in sources else others[0]
         return self._nearest[key]
 
+    def reached_source(self, site: int, sources: Sequence[int]) -> int | None:
+        """The same among those that are not out, None where all are; without sources the site itself."""
+        reached = tuple(one for one in sources or (site,) if not self.out(one, site))
+        return self.source_for(site, reached) if reached else None
+
     def stage_in(self, source: int, site: int, size: float, rate: float, done: Callable[[], None]) -> int:
         """Read input into a job's slot; local input does not pass the storage's way in. Returns the flow."""
         rate = min(rate, MOST_BYTES_S)

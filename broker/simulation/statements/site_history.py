@@ -10,12 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.simulation.model.calibration.site_history import (
-    Counted,
     History,
     QueueRecord,
     TaskAtQueue,
     TaskRecord,
     WorkersRecord,
+    counted,
 )
 from broker.simulation.statements.ended_jobs import ended_jobs
 from broker.store.connection.tables import Names
@@ -146,33 +146,36 @@ def site_history(
         values = span | (fast if where == _OF_TASKS else nothing) if where else span
         return connection.execute(sa.text(names.sql(head + statement)), values).all()
 
-    wall = _QUANTILES.format(value="wall_s", where=_GOOD)
-    of_task = {
-        "{wall}": _QUANTILES.format(value="j.wall_s", where=_GOOD_OF_TASK),
-        "{cpu}": _QUANTILES.format(value="j.cpu_s", where=f"{_GOOD_OF_TASK} AND j.cpu_s IS NOT NULL"),
-        "{good}": _GOOD_OF_TASK,
-    }
-    tasks = _TASKS
-    for key, value in of_task.items():
-        tasks = tasks.replace(key, value)
     most = _most(rows, ended)
-    waits = {row.name: _counted(row.n, row.wait) for row in rows(_WAITS)}
+    waits = {row.name: counted(row.n, row.wait) for row in rows(_WAITS)}
     powers = {row.name: power for row in rows(_POWERS) if (power := _positive(row.corepower))}
-    queues = rows(_QUEUES.replace("{good}", _GOOD).replace("{wall}", wall), _OVERLAPS)
     return History(
         since.timestamp(), until.timestamp(),
         tuple(
             QueueRecord(q.name, q.jobs, q.failed, float(q.core_s), float(most.get(q.name, 0.0)),
-                        _counted(q.n, q.wall), waits.get(q.name), powers.get(q.name))
-            for q in queues
+                        counted(q.n, q.wall), waits.get(q.name), powers.get(q.name))
+            for q in rows(_filled(_QUEUES, _GOOD), _OVERLAPS)
         ),
         tuple(
             TaskAtQueue(row.task, row.kind, row.queue, row.jobs, row.failed, row.wall_s)
-            for row in rows(_AT_QUEUES.replace("{good}", _GOOD), _OVERLAPS)
+            for row in rows(_filled(_AT_QUEUES, _GOOD), _OVERLAPS)
         ),
-        tuple(_task(row) for row in rows(tasks, _OF_TASKS)),
-        tuple(WorkersRecord(row.queue, row.workers, row.empty, _counted(row.n, row.delay)) for row in rows(_WORKERS)),
+        tuple(_task(row) for row in rows(_filled(_TASKS, _GOOD_OF_TASK, "j."), _OF_TASKS)),
+        tuple(WorkersRecord(row.queue, row.workers, row.empty, counted(row.n, row.delay)) for row in rows(_WORKERS)),
     )  # fmt: skip
+
+
+def _filled(statement: str, good: str, table: str = "") -> str:
+    """The statement with what a good job is, and its quantiles of wall and CPU time."""
+    known = f"{good} AND {table}cpu_s IS NOT NULL"
+    parts = {
+        "{good}": good,
+        "{wall}": _QUANTILES.format(value=f"{table}wall_s", where=good),
+        "{cpu}": _QUANTILES.format(value=f"{table}cpu_s", where=known),
+    }
+    for key, value in parts.items():
+        statement = statement.replace(key, value)
+    return statement
 
 
 def _most(rows: Any, ended: str) -> dict[str, float]:
@@ -193,8 +196,8 @@ def _task(row: Any) -> TaskRecord:
     return TaskRecord(
         row.task, row.kind, float(row.arrival_s), row.share, bool(row.analysis), int(row.owner) - 1,
         float(row.priority),
-        row.jobs, row.attempts, row.failed, int(row.cores), number(row.asked_mb), _counted(row.n, row.wall),
-        _counted(row.cpu_n, row.cpu), number(row.input_gb), number(row.output_gb),
+        row.jobs, row.attempts, row.failed, int(row.cores), number(row.asked_mb), counted(row.n, row.wall),
+        counted(row.cpu_n, row.cpu), number(row.input_gb), number(row.output_gb),
     )  # fmt: skip
 
 
@@ -205,12 +208,6 @@ def _positive(text: str | None) -> float | None:
     except ValueError:
         return None
     return found if 0 < found < math.inf else None
-
-
-def _counted(n: int, quantiles: Sequence[float] | None) -> Counted | None:
-    if not n or quantiles is None or any(one is None for one in quantiles):
-        return None
-    return Counted(int(n), *(float(one) for one in quantiles))
 
 
 def _naive(moment: datetime) -> datetime:

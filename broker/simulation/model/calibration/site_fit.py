@@ -250,5 +250,6 @@ def _sizes(history: History) -> dict[str, Counted]:
     for name in ("input_gb", "output_gb"):
         own = np.array([size for task in history.tasks if (size := getattr(task, name)) is not None and size > 0])
         if len(own):
-            found[name] = Counted(len(own), *np.quantile(own, [0.1, 0.5, 0.9]).tolist())
+            p10, p50, p90 = np.quantile(own, [0.1, 0.5, 0.9]).tolist()
+            found[name] = Counted(len(own), (p10, p50, p90))
     return found

@@ -6,17 +6,37 @@ and ``jedi_tasks``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Three quantiles of ``n`` values."""
+    """The quantiles of 10, 50 and 90 % of ``n`` values."""
 
     n: int
-    p10: float
-    p50: float
-    p90: float
+    quantiles: tuple[float, float, float]
+
+    @property
+    def p10(self) -> float:
+        """A tenth of the values is smaller."""
+        return self.quantiles[0]
+
+    @property
+    def p50(self) -> float:
+        """Half of the values are smaller."""
+        return self.quantiles[1]
+
+    @property
+    def p90(self) -> float:
+        """A tenth of the values is larger."""
+        return self.quantiles[2]
+
+
+def counted(n: int, quantiles: Sequence[float | None] | None) -> Counted | None:
+    """The quantiles where there are any values and all three are known; else None."""
+    known = [float(one) for one in quantiles or () if one is not None]
+    return Counted(int(n), (known[0], known[1], known[2])) if n and len(known) == 3 else None
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,9 @@ def _met(cells: Sequence[TaskAtQueue], failures: Mapping[str, float]) -> float:
 
 
 def _traced(task: TaskRecord, failure: float) -> TraceTask:
-    wall = task.wall_s or Counted(0, 1.0, 1.0, 1.0)
+    wall = task.wall_s or Counted(0, (1.0, 1.0, 1.0))
     cpu = task.cpu_s.p50 if task.cpu_s else USUAL_EFFICIENCY * task.cores * wall.p50
-    p10, p50, p90 = (max(1.0, one) for one in (wall.p10, wall.p50, wall.p90))
+    p10, p50, p90 = (max(1.0, one) for one in wall.quantiles)
     return TraceTask(
         task.arrival_s, task.kind, task.share, task.analysis, task.user, task.priority, max(1, task.jobs), task.cores,
         task.asked_mb or USUAL_MB_CORE * task.cores, max(0.0, task.failed / max(1, task.attempts) - failure),

@@ -16,7 +16,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.simulation.model.calibration.estimate import Checked
-from broker.simulation.model.calibration.site_history import Counted, QueueRecord
+from broker.simulation.model.calibration.site_history import Counted, QueueRecord, counted
 from broker.simulation.model.loop import Run
 from broker.simulation.model.records import OUTCOMES
 
@@ -106,7 +106,7 @@ def queue_records(run: Run, since_s: float, until_s: float) -> list[QueueRecord]
 
 
 def _counted(values: Floats, of: Bools) -> Counted | None:
-    return Counted(int(of.sum()), *np.quantile(values[of], [0.1, 0.5, 0.9]).tolist()) if of.any() else None
+    return counted(int(of.sum()), np.quantile(values[of], [0.1, 0.5, 0.9]).tolist()) if of.any() else None
 
 
 def figures_of(queue: QueueRecord, cores: float, length_s: float) -> dict[str, tuple[float, int]]:
