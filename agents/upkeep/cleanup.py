@@ -52,6 +52,7 @@ class CleanupOptions(BrakedOptions):
         job_status_reports_days: what jobs told about themselves.
         feed_runs_days: runs of feeds with what they changed; since when a queue is as it is goes back so far.
         sandboxes_days: archives of panda-client that nobody uploaded, submitted with or fetched for so long.
+        submitted_pilots_days: pilots that the submitter sent and that have ended.
         leases_days: leases that ran out and that nobody took again.
         services_days: services that ended without saying so.
         archive_jobs: whether finished jobs are archived; alongside PanDA they never are.
@@ -70,6 +71,7 @@ class CleanupOptions(BrakedOptions):
     job_status_reports_days: Days = 3.0
     feed_runs_days: Days = 365.0
     sandboxes_days: Annotated[float, Field(ge=4, le=_LONGEST_DAYS)] | None = 30.0
+    submitted_pilots_days: Annotated[float, Field(ge=8, le=_LONGEST_DAYS)] | None = 30.0
     leases_days: Days = 1.0
     services_days: Days = 1.0
     archive_jobs: bool = True
@@ -157,6 +159,7 @@ class CleanupAgent(Agent[CleanupOptions]):
             self._aged(context, cleanup_rows.JOB_STATUS_REPORTS, kept.job_status_reports_days),
             self._aged(context, cleanup_rows.FEED_RUNS, kept.feed_runs_days),
             self._aged(context, cleanup_rows.SANDBOXES, kept.sandboxes_days),
+            self._aged(context, cleanup_rows.SUBMITTED_PILOTS, kept.submitted_pilots_days),
             self._aged(context, cleanup_rows.LEASES, kept.leases_days),
             self._aged(context, cleanup_rows.SERVICES, kept.services_days),
             self._aged(context, cleanup_rows.CHUNK_STATES, kept.decisions_days),

@@ -259,7 +259,7 @@ CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
     "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
     "(queue_cores)", "(job_status_reports)", "(feed_runs)", "(sandboxes)",
-    "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
+    "(submitted_pilots)", "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip
 """Kinds of rows that the clean-up removes, each in a transaction."""
 

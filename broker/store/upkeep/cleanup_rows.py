@@ -78,6 +78,8 @@ LEASES = AgedRows("leases", "leases", "expires_at", "r.expires_at < clock_timest
 _NOT_ITS_LAST_FEED = "EXISTS (SELECT FROM broker.feed_runs AS n WHERE n.feed = r.feed AND n.started_at > r.started_at)"
 FEED_RUNS = AgedRows("feed_runs", "feed_runs", "started_at", _NOT_ITS_LAST_FEED)
 SANDBOXES = AgedRows("sandboxes", "sandboxes", "used_at")
+# Only pilots that have ended have the time; their jobs are looked for seven days back.
+SUBMITTED_PILOTS = AgedRows("submitted_pilots", "submitted_pilots", "ended_at")
 SERVICES = AgedRows("services", "services", "seen_at", "r.seen_at < clock_timestamp()")
 
 

@@ -190,6 +190,7 @@ def test_the_last_run_and_jobs_without_a_time_stay(database: Database) -> None:
     [
         {"decisions_days": 0},
         {"rebrokered_from_days": 6.9},
+        {"submitted_pilots_days": 7.9},
         {"job_actions_days": 1},
         {"batch_rows": 0},
         {"colour": "red"},

@@ -34,6 +34,10 @@ ROW = {
         "used_at, name, username, size_bytes, checksum, uploaded_at, content",
         ":time, 's' || :n, 'ann', 1, 1, :time, ''",
     ),
+    "submitted_pilots": (
+        "ended_at, worker, harvester_id, panda_queue, resource_type, executor, state, planned_at",
+        ":time, :n, 'h', 'q', 'SCORE', 'slurm', 'ended', :time",
+    ),
     "job_status_reports": ("reported_at, pandaid, record", ":time, :n, '{}'"),
     "feed_runs": (
         "started_at, feed, by_hand, outcome, documents, changes, left_out",
@@ -115,3 +119,12 @@ def test_rows_that_somebody_holds_are_left_for_later(database: Database) -> None
         connection.execute(sa.text("SET LOCAL lock_timeout = '3s'"))
         assert cleanup_rows.REBROKERED_FROM.remove(connection, BEFORE, 10) == 2
         assert left(connection, "rebrokered_from") == 1
+
+
+def test_a_pilot_that_has_not_ended_stays_however_old_it_is(database: Database) -> None:
+    insert(database, "submitted_pilots", 10.0, 20.0)
+    with database.begin() as connection:
+        waiting = "UPDATE broker.submitted_pilots SET state = 'submitted', ended_at = NULL WHERE worker = 1"
+        connection.execute(sa.text(waiting))
+        assert cleanup_rows.SUBMITTED_PILOTS.remove(connection, BEFORE, 100) == 1
+        assert connection.scalar(sa.text("SELECT worker FROM broker.submitted_pilots")) == 1
