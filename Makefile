@@ -64,7 +64,7 @@ help:
 	@echo "make test-client run the real panda-client against broker serve --api and a Rucio server, in $(CLIENT_VENV)"
 	@echo "make test-image  build the image with buildah, and run it on a read-only root (as root, on Debian)"
 	@echo "make kubernetes  check the objects of deploy/kubernetes against the schemas of Kubernetes"
-	@echo "make test-slurm  send pilots to a Slurm of its own on this machine, in $(SLURM_VENV)"
+	@echo "make test-slurm  send pilots to a Slurm of its own on this machine, and walk the tutorial of a small experiment, in $(SLURM_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server; PANDA_DATABASE=PATH of a checkout of"
 	@echo "                 PanDAWMS/panda-database: on PanDA's own table definitions"
@@ -149,8 +149,9 @@ $(KUBERNETES_VENV)/.installed: Makefile
 	$(KUBERNETES_VENV)/bin/python -m pip install --quiet kubernetes-validate==1.37.0
 	touch $@
 
-test-slurm: $(SLURM_VENV)/.installed slurm
-	$(SLURM_VENV)/bin/python -m pytest -m slurm tests/slurm
+# The afternoon of the tutorial is among them, with a Rucio server of its own, as above.
+test-slurm: $(SLURM_VENV)/.installed $(RUCIO_VENV)/.installed slurm
+	BROKER_TEST_RUCIO_PYTHON="$(abspath $(RUCIO_VENV))/bin/python" $(SLURM_VENV)/bin/python -m pytest -m slurm tests/slurm
 
 # Only root can install Slurm; it runs as whoever runs the tests.
 slurm:
@@ -289,7 +290,7 @@ $(RUCIO_VENV)/.installed: tests/rucio/constraints.txt | $(BIN)/python
 $(SLURM_VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv --clear $(SLURM_VENV)
 	grep -vE '^(packaging|psutil)==' constraints.txt > $(SLURM_VENV)/constraints.txt
-	PIP_CONSTRAINT=$(SLURM_VENV)/constraints.txt $(SLURM_VENV)/bin/python -m pip install --quiet --editable ".[test,submitter]"
+	PIP_CONSTRAINT=$(SLURM_VENV)/constraints.txt $(SLURM_VENV)/bin/python -m pip install --quiet --editable ".[test,submitter,rucio]"
 	@touch $@
 
 $(WEB_VENV)/.installed: | $(BIN)/python

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from pydantic import Field
@@ -19,11 +19,12 @@ from broker.feeds.model.rows import reasons
 from broker.feeds.model.rucio import answers as schedule
 from broker.feeds.model.rucio.answers import FOUND, Answer, Asked, Did
 from broker.feeds.model.rucio.client import Heard, Known, Questions, Rucio, RucioUnavailable, ask, digest_of
-from broker.feeds.statements import feed_runs
+from broker.feeds.statements import feed_runs, waiting_input
 from broker.feeds.statements.feed_runs import FeedRun
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads import replica_requests
 from broker.store.reads.replica_requests import Request
+from broker.store.schema import migrate
 from broker.store.snapshots import feed_documents
 
 _log = logging.getLogger(__name__)
@@ -117,7 +118,22 @@ class RucioReplicasAgent(Agent[ReplicaOptions]):
             seen.update(due)
             if not asking.run(due):
                 break
-        return self._close(context, tally, pace, perf_counter() - started)
+        asked_s = perf_counter() - started
+        woken = self._let_go_on(context)
+        report = self._close(context, tally, pace, asked_s)
+        return replace(report, counts={**report.counts, "tasks_reactivated": woken})
+
+    def _let_go_on(self, context: CycleContext) -> int:
+        """Have tasks brokered again that wait for what Rucio has said; alongside PanDA that is JEDI's to do."""
+        if migrate.check(context.database) != migrate.STANDALONE:
+            return 0
+        names = context.database.names
+        with context.database.read_snapshot() as connection:
+            tasks = waiting_input.answered_since(connection, names)
+        if not tasks:
+            return 0
+        with context.writing() as connection:
+            return waiting_input.let_go_on(connection, names, tasks, context.now)
 
     def _due(self, context: CycleContext) -> dict[Did, Request | None]:
         with context.database.read_snapshot() as connection:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from agents.classes.classification import queues_on_record
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.domain.work import DroppedRow
-from broker.pilots.model.pilot_demand import Demand, Limits, QueueNow, Slot, Starts, pilot_demand, sentence
+from broker.pilots.model.pilot_demand import LIMITS, Demand, Limits, QueueNow, Slot, Starts, pilot_demand, sentence
 from broker.pilots.model.worker_distribution import SlotType, StreamedQueue, Workers, new_workers
 from broker.pilots.statements import pilot_demand as rows
 from broker.pilots.statements.job_giving import text_number
@@ -21,12 +21,6 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 
 OWN, PANDA = "own", "panda"
-LIMITS = {
-    "nQueueLimitWorker": "most_waiting",
-    "maxWorkers": "most_pilots",
-    "maxNewWorkersPerCycle": "most_new",
-}
-"""Limits that a queue has in ``params``."""
 Found = dict[str, tuple[Demand, ...]]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.lifecycle.model.jobs import WORKER_ENDED
 from broker.lifecycle.statements.actions import ActionContext, JobAction, act
+from broker.pilots.model.pilot_demand import LIMITS
 from broker.pilots.model.submission import (
     SentPilot,
     SubmissionLimits,
@@ -33,45 +35,64 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 
 RULE = "worker_ended"
+_EXECUTORS = {"SLURM": "slurm", "PBS": "pbs", "LSF": "lsf", "FORK": "local"}
+"""Executors of PSI/J, by the flavour of a queue of a batch system."""
+_LIMITS = {"most_waiting": 20, "most_pilots": 100, "most_new": 20}
+"""Where neither the options nor the queue say."""
 
 
 class BatchQueue(BaseModel):
     """Where the pilots of a queue go.
 
     Attributes:
-        executor: of PSI/J: slurm, pbs, lsf, local.
+        executor: of PSI/J: slurm, pbs, lsf, local; None: that of the batch system of the queue, with its partition.
         batch_queue: partition or queue of the batch system; None: its default.
-        command: of a pilot; ``{queue}``, ``{worker}``, ``{resource_type}`` and ``{harvester}`` are filled in.
+        command: of a pilot; ``{queue}``, ``{worker}``, ``{resource_type}`` and ``{harvester}`` are filled in; None:
+            that of all queues.
         environment: of a pilot, beside HARVESTER_ID and HARVESTER_WORKER_ID.
         cores: of a pilot; None: those of its resource type at the queue.
         memory_mb: of a pilot; None: that of the queue by core; 0: not asked for.
-        most_waiting: pilots that may wait.
-        most_pilots: that may wait and run.
-        most_new: submitted in one cycle.
+        most_waiting: pilots that may wait; None: as the queue says in ``params``, else 20.
+        most_pilots: that may wait and run; None: likewise, else 100.
+        most_new: submitted in one cycle; None: likewise, else 20.
         longest_wait_s: after which a waiting pilot is ended.
         withdrawn_after_s: after which a waiting pilot that no job needs is ended.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    executor: str = Field(min_length=1)
+    executor: str | None = Field(default=None, min_length=1)
     batch_queue: str | None = None
-    command: list[str] = Field(min_length=1)
+    command: list[str] | None = Field(default=None, min_length=1)
     environment: dict[str, str] = Field(default_factory=dict)
     cores: int | None = Field(default=None, ge=1)
     memory_mb: int | None = Field(default=None, ge=0)
-    most_waiting: int = Field(default=20, ge=0)
-    most_pilots: int = Field(default=100, ge=0)
-    most_new: int = Field(default=20, ge=0)
+    most_waiting: int | None = Field(default=None, ge=0)
+    most_pilots: int | None = Field(default=None, ge=0)
+    most_new: int | None = Field(default=None, ge=0)
     longest_wait_s: float = Field(default=86_400, gt=0)
     withdrawn_after_s: float = Field(default=600, gt=0)
 
-    @property
-    def limits(self) -> SubmissionLimits:
-        """As the model has them."""
-        return SubmissionLimits(
-            self.most_waiting, self.most_pilots, self.most_new, self.longest_wait_s, self.withdrawn_after_s
-        )
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the pilots of a queue go, with what the queue itself says of it.
+
+    Attributes:
+        asked: in the options.
+        data: of the queue.
+        executor: of PSI/J.
+        batch_queue: partition or queue; None: the default.
+        command: of a pilot.
+        limits: of pilots.
+    """
+
+    asked: BatchQueue
+    data: Mapping[str, Any]
+    executor: str
+    batch_queue: str | None
+    command: Sequence[str]
+    limits: SubmissionLimits
 
 
 class SubmitterOptions(AgentOptions):
@@ -81,6 +102,7 @@ class SubmitterOptions(AgentOptions):
         harvester_id: name of this submitter among the Harvester instances.
         folder: for what pilots print, seen by the nodes.
         queues: where the pilots of each queue go.
+        command: of the pilots of queues that name none.
         poll_s: seconds between two looks of PSI/J at the states of jobs.
         settle_s: age of a submission of which the outcome is not known before it is looked up by name.
         lost_after_s: silence of a job whose pilot has ended, after which it is tried again.
@@ -90,6 +112,7 @@ class SubmitterOptions(AgentOptions):
     harvester_id: str = Field(default="gridbroker", min_length=1, max_length=40, pattern=r"^[A-Za-z0-9_.]+$")
     folder: Path = Path("pilots")
     queues: dict[str, BatchQueue] = Field(default_factory=dict)
+    command: list[str] | None = Field(default=None, min_length=1)
     poll_s: float = Field(default=10, gt=0)
     settle_s: float = Field(default=60, ge=0)
     lost_after_s: float = Field(default=300, ge=0)
@@ -120,9 +143,9 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         for pilot in self._alive(context):
             context.check()
             self._attempt(notes, partial(self._follow, context, pilot, counts))
-        for queue, place in self.options.queues.items():
+        for queue, asked in self.options.queues.items():
             context.check()
-            self._attempt(notes, partial(self._serve, context, queue, place, counts, notes))
+            self._attempt(notes, partial(self._serve, context, queue, asked, counts, notes))
         with context.writing() as connection:
             since = context.now - timedelta(days=1)
             submitted_pilots.report_workers(
@@ -179,9 +202,13 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         counts["healed"] += 1
 
     def _serve(
-        self, context: CycleContext, queue: str, place: BatchQueue, counts: Counter[str], notes: list[str]
+        self, context: CycleContext, queue: str, asked: BatchQueue, counts: Counter[str], notes: list[str]
     ) -> None:
         """End pilots of a queue that wait for too long or for nothing, and send the new ones."""
+        with context.database.read_snapshot() as connection:
+            data = pilot_demand.read_queues(connection, context.database.names).get(queue, {})
+            types = pilot_demand.read_types(connection, context.database.names)
+        place = _place(queue, asked, self.options.command, data)
         wanted = self._wanted(context, queue, notes)
         alive = [one for one in self._alive(context) if one.panda_queue == queue]
         system = self._system(place.executor)
@@ -192,7 +219,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             self._note(context, pilot, "ended", outcome=outcome)
             counts["ended"] += 1
         for resource_type, number in to_submit(wanted, alive, place.limits).items():
-            slot = self._slot(context, queue, place, resource_type)
+            slot = _slot(place, types.get(resource_type))
             with context.writing() as connection:
                 planned = submitted_pilots.plan(
                     connection,
@@ -235,17 +262,8 @@ class SubmitterAgent(Agent[SubmitterOptions]):
             for one in (row.demand for row in rows)
         ]
 
-    def _slot(
-        self, context: CycleContext, queue: str, place: BatchQueue, resource_type: str
-    ) -> tuple[int, float, float]:
-        """Cores, MB and seconds of the pilots of a resource type: the slot that their jobs are counted for."""
-        with context.database.read_snapshot() as connection:
-            data = pilot_demand.read_queues(connection, context.database.names).get(queue, {})
-            types = pilot_demand.read_types(connection, context.database.names)
-        return *_slot(place, data, types.get(resource_type)), text_number(data.get("maxtime"))
-
-    def _job(self, pilot: SentPilot, place: BatchQueue, slot: tuple[int, float, float]) -> PilotJob:
-        """The batch job of a pilot in its slot, see :meth:`_slot`."""
+    def _job(self, pilot: SentPilot, place: _Place, slot: tuple[int, float, float]) -> PilotJob:
+        """The batch job of a pilot in its slot, see :func:`_slot`."""
         words = {
             "queue": pilot.panda_queue,
             "worker": str(pilot.worker),
@@ -258,7 +276,7 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         return PilotJob(
             job_name(self.options.harvester_id, pilot),
             [_filled(word, words) for word in place.command],
-            {**place.environment, **own},
+            {**place.asked.environment, **own},
             place.batch_queue,
             *slot,
             folder,
@@ -300,13 +318,48 @@ class SubmitterAgent(Agent[SubmitterOptions]):
         )
 
 
-def _slot(place: BatchQueue, data: Mapping[str, Any], kind: SlotType | None) -> tuple[int, float]:
-    """Cores and MB of a pilot: as configured, else its part of the slot of the queue."""
-    of_slot = max(int(text_number(data.get("corecount"))), 1)
-    cores = place.cores or cores_of(kind, of_slot)
-    if place.memory_mb is not None:
-        return cores, place.memory_mb
-    return cores, text_number(data.get("maxrss")) * min(cores / of_slot, 1.0)
+def _place(queue: str, asked: BatchQueue, command: Sequence[str] | None, data: Mapping[str, Any]) -> _Place:
+    """Where pilots go: as configured, else as the queue says.
+
+    Raises:
+        BatchFailed: neither says enough.
+    """
+    chosen = asked.command or command
+    if chosen is None:
+        raise BatchFailed("no command of pilots is named", f"queue {queue}", "set command in the options of submitter")
+    executor, batch_queue = asked.executor, asked.batch_queue
+    if executor is None:
+        flavour, address = _batch_system(data)
+        if flavour not in _EXECUTORS:
+            what = f"its batch system is {flavour or 'not named'}, which is none of {', '.join(_EXECUTORS)}"
+            raise BatchFailed(what, f"queue {queue}", "name its executor in the options of submitter")
+        executor, batch_queue = _EXECUTORS[flavour], batch_queue or (None if flavour == "FORK" else address)
+    params = data.get("params")
+    stated = params if isinstance(params, Mapping) else {}
+    said = {name: int(text_number(stated[key])) for key, name in LIMITS.items() if stated.get(key) is not None}
+    own = {key: value for key in _LIMITS if (value := getattr(asked, key)) is not None}
+    limits = SubmissionLimits(
+        **{**_LIMITS, **said, **own}, longest_wait_s=asked.longest_wait_s, withdrawn_after_s=asked.withdrawn_after_s
+    )
+    return _Place(asked, data, executor, batch_queue, chosen, limits)
+
+
+def _batch_system(data: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Kind and address of the only batch system of a queue; empty where there is none, or more than one."""
+    listed = data.get("queues")
+    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], Mapping):
+        return "", None
+    return str(listed[0].get("ce_flavour") or "").upper(), listed[0].get("ce_endpoint")
+
+
+def _slot(place: _Place, kind: SlotType | None) -> tuple[int, float, float]:
+    """Cores, MB and seconds of a pilot, for which jobs are counted: as configured, else its part of the slot."""
+    data = place.data
+    of_slot, longest_s = max(int(text_number(data.get("corecount"))), 1), text_number(data.get("maxtime"))
+    cores = place.asked.cores or cores_of(kind, of_slot)
+    if place.asked.memory_mb is not None:
+        return cores, place.asked.memory_mb, longest_s
+    return cores, text_number(data.get("maxrss")) * min(cores / of_slot, 1.0), longest_s
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:

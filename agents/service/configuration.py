@@ -81,8 +81,12 @@ class AgentSection(_Section):
 
 
 class AgentsConfiguration(_Section):
-    """All of ``config/agents.yaml``, checked; what it leaves out has its default."""
+    """All of ``config/agents.yaml``, checked; what it leaves out has its default.
 
+    With ``extends: shipped`` that is what the shipped file says; else agents that it does not name do not run.
+    """
+
+    extends: Literal["shipped"] | None = None
     leases: LeaseSection = LeaseSection()
     service: ServiceSection = ServiceSection()
     agents: dict[str, AgentSection]
@@ -108,6 +112,8 @@ def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
     remedy = "compare with the file that is shipped"
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
+        if isinstance(content, dict) and content.get("extends") == "shipped":
+            content = laid_over(_shipped_file(), {"agents": {}} | content)
         configuration = AgentsConfiguration.model_validate(content)
         _ = configuration.lease_terms
     except ValidationError as error:
@@ -119,6 +125,15 @@ def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
         known = ", ".join(known_agents)
         raise ConfigurationError(f"no such agent: {', '.join(unknown)}", str(path), f"known are {known}")
     return configuration
+
+
+def laid_over(shipped: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A file over the shipped one: what a mapping of it does not name is as shipped, at every depth."""
+    found = dict(shipped)
+    for name, value in own.items():
+        below = shipped.get(name)
+        found[name] = laid_over(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return found
 
 
 JobGeneration = Literal["auto", "broker", "jedi"]
@@ -221,5 +236,9 @@ def sections_to_run(configuration: AgentsConfiguration, profile: Profile) -> Map
 @cache
 def _shipped() -> Collection[str]:
     """Names of the agents in the shipped file."""
-    content = read_yaml(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
-    return frozenset(content["agents"])
+    return frozenset(_shipped_file()["agents"])
+
+
+def _shipped_file() -> dict[str, Any]:
+    content: dict[str, Any] = read_yaml(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
+    return content

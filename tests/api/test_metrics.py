@@ -20,7 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.api.server import ApiServer
 from broker.domain.rejection_counts import CANDIDATE, QueueCounts
 from broker.resources import path
-from broker.service.routes.metrics import Growth, rejections_in
+from broker.service.routes.metrics import Growth, rejections_in, submitted_pilots
+from broker.service.statements.metric_reads import standing
 from broker.store.connection.database import Database
 from tests.api import promql
 from tests.api.decided import decided_database
@@ -175,3 +176,28 @@ def test_expressions_are_promql(expression: str) -> None:
 def test_what_is_no_promql_is_found(expression: str) -> None:
     with pytest.raises((promql.SyntaxFault, re.error)):
         promql.Expression(expression)
+
+
+def test_pilots_of_the_submitter_are_counted_by_state_and_those_of_the_last_hour_by_outcome(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(
+            sa.text("""
+                INSERT INTO broker.submitted_pilots (harvester_id, panda_queue, resource_type, executor, state, outcome,
+                    planned_at, ended_at)
+                SELECT 'h', 'Q', 'SCORE', 'slurm', state, outcome, now(), now() - make_interval(mins => ago)
+                FROM (VALUES ('running', NULL, NULL), ('submitted', NULL, NULL), ('submitted', NULL, NULL),
+                    ('ended', 'finished', 1), ('ended', 'finished', 59), ('ended', 'failed', 1),
+                    ('ended', 'failed', 61),
+                    ('ended', NULL, 1)) AS pilot (state, outcome, ago)""")
+        )
+    with database.read_snapshot() as connection:
+        found = standing(connection, database.names, ())
+    families = {one.name: one for one in submitted_pilots(found)}
+    counted = {
+        name: {sample.labels[label]: sample.value for sample in families[name].samples}
+        for name, label in (("broker_submitted_pilots", "state"), ("broker_submitted_pilots_ended", "outcome"))
+    }
+    assert counted == {
+        "broker_submitted_pilots": {"running": 1.0, "submitted": 2.0},
+        "broker_submitted_pilots_ended": {"finished": 2.0, "failed": 1.0, "ended": 1.0},
+    }

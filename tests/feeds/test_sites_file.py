@@ -10,6 +10,7 @@ from broker.feeds.model.rows import MappedTable
 from broker.feeds.model.sites_file.declared import Grid
 from broker.feeds.model.sites_file.reading import SitesRefused, read_sites
 from broker.feeds.model.sites_file.tables import Declared, declared_tables
+from broker.pilots.model.pilot_demand import LIMITS
 
 SITES = """\
 defaults: {cores: 8, memory_mb: 16000}
@@ -87,6 +88,16 @@ CASES = {
         "write: [A_TAPE]": "line 12: sites.A.queues.A_CE.write.0: A_TAPE is tape, where jobs do not write; name a disk",
         "tags: [{project: P, release: 2.1, platform: x}]": "line 12: sites.A.queues.A_CE.tags.0.release: 2.1 is no "
         "text; write a text; put numbers in quotes",
+    },
+    "        walltime_h: 48\n": {
+        "        pilots: {most_waiting: many}\n": "line 12: sites.A.queues.A_CE.pilots.most_waiting: 'many' is no "
+        "whole number; write a whole number of pilots that may wait",
+        "        pilots: {most_waiting: -1}\n": "line 12: sites.A.queues.A_CE.pilots.most_waiting: -1 is less than 0; "
+        "write a whole number of pilots that may wait",
+        "        pilots: {most_runing: 5}\n": "line 12: sites.A.queues.A_CE.pilots.most_runing: is not known here; did "
+        "you mean most_waiting or most_new?",
+        "        pilots: {most_waiting: 9, most_pilots: 8}\n": "line 12: sites.A.queues.A_CE.pilots.most_waiting: 9 "
+        "pilots may wait, of 8 that may wait and run; write at most most_pilots",
     },
     "      A_CE:\n": {
         "      A CE:\n": "line 10: sites.A.queues.A CE: 'A CE' is no name; write letters, digits, dots, hyphens and "
@@ -208,3 +219,22 @@ def test_what_a_later_file_leaves_out_is_known_by_the_names_that_are_kept() -> N
     after = Declared.of(read_sites(yaml.safe_dump(renamed).encode(), "x"))
     assert before.without(after) == Declared(queues=("A_CE",))
     assert Declared.from_json(None) == Declared()
+
+
+@pytest.mark.parametrize(
+    ("of_queue", "of_file", "expected"),
+    [
+        ("{}", "{}", {}),
+        ("{most_waiting: 0}", "{}", {"nQueueLimitWorker": 0}),
+        ("{}", "{most_new: 3}", {"maxNewWorkersPerCycle": 3}),
+        ("{most_pilots: 8, most_waiting: 8}", "{most_pilots: 9}", {"maxWorkers": 8, "nQueueLimitWorker": 8}),
+        ("{most_pilots: 8}", "{most_new: 3}", {"maxWorkers": 8, "maxNewWorkersPerCycle": 3}),
+    ],
+)
+def test_limits_of_pilots_are_those_of_the_queue_else_of_the_file(
+    of_queue: str, of_file: str, expected: dict[str, int]
+) -> None:
+    text = SITES.replace("memory_mb: 16000", f"memory_mb: 16000, pilots: {of_file}") + f"        pilots: {of_queue}\n"
+    ((data, _),) = tables(text)["schedconfig_json"].rows.values()
+    assert data["params"] == {"unified_dispatch": True, **expected}
+    assert set(expected) <= set(LIMITS), "the agents read them"

@@ -62,7 +62,7 @@ class SlurmExperiment:
         """Write what runs, and how pilots are sent."""
         queue = {
             "executor": "slurm", "batch_queue": "main", "most_waiting": 4, "most_pilots": 8, "memory_mb": 200,
-            "command": [sys.executable, str(ROOT / "examples/plain-pilot/plain_pilot.py"), self.url, "{queue}",
+            "command": [sys.executable, str(ROOT / "config/plain_pilot.py"), self.url, "{queue}",
                         str(self.folder / "home" / "api-token")],
         }  # fmt: skip
         options = {

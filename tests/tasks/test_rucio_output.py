@@ -65,6 +65,18 @@ def test_outputs_are_registered_and_their_dataset_is_closed_with_the_task(databa
     assert len(rucio.told) == again, "what is done is not told again"
 
 
+@pytest.mark.parametrize(("named", "endpoint"), [("nucleus:NUC", "FAR"), ("ELSEWHERE", "ELSEWHERE"), (None, "FAR")])
+def test_the_rule_is_for_the_endpoint_that_is_named_else_that_of_the_nucleus(
+    database: Database, feeding: Feeding, named: str | None, endpoint: str
+) -> None:
+    rucio = ended(database, feeding, FakeWriter(), 1)
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE doma_panda.jedi_datasets SET destination = %s", (named,))
+    register(feeding, rucio)
+    rule = rucio.rules[OUT]
+    assert rule is not None and rule.rse_expression == endpoint
+
+
 def test_files_go_while_the_task_runs_and_its_dataset_stays_open(database: Database, feeding: Feeding) -> None:
     rucio = ended(database, feeding, FakeWriter(), 2, files=5)
     register(feeding, rucio)

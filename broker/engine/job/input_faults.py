@@ -35,7 +35,7 @@ INPUT_REASONS = (
         title="Rucio feeds the replica catalogue and has not been asked for an input dataset yet",
         violation="Rucio has not been asked for the replicas of the input yet",
         who="wait",
-        cure="Wait: Rucio is asked in the next cycle of the agent `rucio_replicas`.",
+        cure="Wait: Rucio is asked in the next cycle of the agent `rucio_replicas`, and the task goes on by itself.",
     ),
 )
 #: The codes by the number that stands for each; 0: nothing is wrong.

@@ -91,6 +91,14 @@ class Limits(BaseModel):
     kept_idle: int = Field(default=0, ge=0)
 
 
+LIMITS = {
+    "nQueueLimitWorker": "most_waiting",
+    "maxWorkers": "most_pilots",
+    "maxNewWorkersPerCycle": "most_new",
+}
+"""Limits that a queue has in ``params``."""
+
+
 @dataclass(frozen=True)
 class Starts:
     """Starts of pilots at a queue of late: their number in ``window_s``, and the p80 of the time they had waited."""

@@ -29,6 +29,7 @@ _VO = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 PROFILE = "small"
 SITES_FILE = "sites.yaml"
 TASK_FILE = "first-task.yaml"
+PILOT_FILE = "plain_pilot.py"
 _PROCESS_FILE = f"""\
 # What differs from the shipped configuration; every file of it may stand in this folder, changed.
 profile: {PROFILE}
@@ -107,11 +108,13 @@ def write_files(folder: Path) -> list[Step]:
     Raises:
         BrokerError: the folder or a file cannot be written.
     """
-    shipped = {name: resources.path(f"config/{name}").read_text(encoding="utf-8") for name in (SITES_FILE, TASK_FILE)}
+    names = (SITES_FILE, TASK_FILE, PILOT_FILE)
+    shipped = {name: resources.path(f"config/{name}").read_text(encoding="utf-8") for name in names}
     files = {
         "broker.yaml": (_PROCESS_FILE, f"profile {PROFILE}"),
         SITES_FILE: (shipped[SITES_FILE], "a commented example: put your sites in"),
         TASK_FILE: (shipped[TASK_FILE], "a first task, ten jobs: broker task submit"),
+        PILOT_FILE: (shipped[PILOT_FILE], "a pilot for payloads without a grid, for the agent submitter"),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

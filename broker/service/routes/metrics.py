@@ -116,7 +116,7 @@ class BrokerMetrics(Collector):
         self._count_decisions(decided)
         self._count_rejections(packed)
         self._count_runs(runs)
-        return [*gauges(standing), *wanted_pilots(standing, self._queues)]
+        return [*gauges(standing), *wanted_pilots(standing, self._queues), *submitted_pilots(standing)]
 
     def _count_decisions(self, rows: list[metric_reads.DecisionCount]) -> None:
         by_key: dict[Key, int] = {}
@@ -223,3 +223,16 @@ def wanted_pilots(standing: Standing, listed: Sequence[str]) -> Iterator[Metric]
     for resource_type, wanted in sums.items():
         total.add_metric((resource_type,), wanted)
     yield from (total, of_queue)
+
+
+def submitted_pilots(standing: Standing) -> Iterator[Metric]:
+    """Pilots of the agent submitter: those that are there by state, those of the last hour by how they ended. Pure."""
+    alive = GaugeMetricFamily(
+        "broker_submitted_pilots", "Pilots of the submitter that have not ended.", labels=("state",)
+    )
+    ended = GaugeMetricFamily(
+        "broker_submitted_pilots_ended", "Pilots of the submitter that ended in the last hour.", labels=("outcome",)
+    )
+    for name, has_ended, count in standing.submitted:
+        (ended if has_ended else alive).add_metric((name,), count)
+    yield from (alive, ended)

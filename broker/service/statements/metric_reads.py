@@ -51,6 +51,10 @@ _COUNT_JOBS_AT_QUEUES = """
 _READ_WANTED_PILOTS = sa.text("""
     SELECT panda_queue, resource_type, wanted::bigint FROM broker.pilot_demand WHERE wanted IS NOT NULL
     ORDER BY 1, 2""")
+_COUNT_SUBMITTED_PILOTS = sa.text("""
+    SELECT CASE state WHEN 'ended' THEN coalesce(outcome, 'ended') ELSE state END, state = 'ended', count(*)
+    FROM broker.submitted_pilots WHERE state <> 'ended' OR ended_at > clock_timestamp() - interval '1 hour'
+    GROUP BY 1, 2 ORDER BY 1""")
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ class Standing:
         snapshot_age_s: of that snapshot.
         queues: jobs by queue and status, of the queues that were asked for.
         pilots: new pilots that are wanted, by queue and resource type, of all queues.
+        submitted: pilots of the submitter: state, or outcome of those that ended in the last hour, whether they ended,
+            and how many.
     """
 
     pending: Sequence[PendingCount]
@@ -108,6 +114,7 @@ class Standing:
     snapshot_age_s: float | None
     queues: Sequence[tuple[str, str, int]]
     pilots: Sequence[tuple[str, str, int]] = ()
+    submitted: Sequence[tuple[str, bool, int]] = ()
 
 
 def recent_decisions(connection: sa.Connection, lookback: timedelta) -> list[DecisionCount]:
@@ -155,6 +162,7 @@ def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> 
         None if newest is None else float(newest[1]),
         counted,
         [(row[0], row[1], row[2]) for row in connection.execute(_READ_WANTED_PILOTS)],
+        [(row[0], row[1], row[2]) for row in connection.execute(_COUNT_SUBMITTED_PILOTS)],
     )
 
 

@@ -35,6 +35,7 @@ _INSERT_DATASET = """
 INSERT INTO broker.rucio_datasets (jeditaskid, datasetid, site, scope, name, container_scope, container_name, state,
     next_try_at)
 VALUES (:task, :dataset, '', :scope, :name, :container_scope, :container_name, :state, :now) ON CONFLICT DO NOTHING"""
+OF_NUCLEUS = "nucleus:"
 # Files of datasets that were taken on; each is queued once. The endpoint is what the pilot was told: that of the file,
 # or the one to which its queue writes by default.
 _QUEUE = """
@@ -255,9 +256,17 @@ def _work(row: Any) -> Work:
         row["task_status"] in ENDED,
         row["ended_again"],
         row["type"],
-        row["destination"] or (None if row["site"] else row["nucleus_rse"]),
+        _destination(row),
         {**known, "task": str(row["jeditaskid"])},
     )
+
+
+def _destination(row: Any) -> str | None:
+    """The endpoint that a dataset is for; what the task brokerage writes there names a nucleus, and no endpoint."""
+    named = row["destination"]
+    if named and not named.startswith(OF_NUCLEUS):
+        return str(named)
+    return None if row["site"] else row["nucleus_rse"]
 
 
 def read_queued(connection: sa.Connection, work: Work, most: int) -> list[OutputFile]:

@@ -171,3 +171,39 @@ def test_without_psij_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(__import__("sys").modules, "psij", None)
     with pytest.raises(BatchFailed, match="submitter"):
         PsiJ("slurm", 10)
+
+
+AT_SLURM = {"queues": [{"ce_endpoint": "main", "ce_flavour": "SLURM"}]}
+
+
+def test_a_queue_says_where_its_pilots_go_and_how_many(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
+    wanting(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2, "maxWorkers": None})
+    chosen = SubmitterOptions.model_validate(
+        {"folder": tmp_path, "command": ["/pilot", "{queue}"], "queues": {"Q": {}}}
+    )
+    assert cycle(shared, batch, chosen).counts["submitted"] == 2
+    assert (batch.jobs["100"].queue, batch.jobs["100"].command) == ("main", ["/pilot", "Q"])
+
+
+def test_the_options_come_before_what_the_queue_says(shared: Database, batch: FakeBatch, tmp_path: Path) -> None:
+    wanting(shared, 9, **AT_SLURM, params={"nQueueLimitWorker": 2})
+    chosen = options(tmp_path, most_waiting=1)
+    assert cycle(shared, batch, chosen).counts["submitted"] == 1
+    assert batch.jobs["100"].queue is None, "an executor that is named has the default of its batch system"
+
+
+@pytest.mark.parametrize(
+    ("data", "chosen", "note"),
+    [
+        (AT_SLURM, {"queues": {"Q": {}}}, "no command of pilots is named"),
+        ({"queues": []}, {"command": ["/p"], "queues": {"Q": {}}}, "its batch system is not named"),
+        ({"queues": [{"ce_flavour": "HTCONDOR-CE"}]}, {"command": ["/p"], "queues": {"Q": {}}}, "is HTCONDOR-CE"),
+        ({"queues": AT_SLURM["queues"] * 2}, {"command": ["/p"], "queues": {"Q": {}}}, "its batch system is not named"),
+    ],
+)
+def test_a_queue_of_which_too_little_is_known_is_told(
+    shared: Database, batch: FakeBatch, tmp_path: Path, data: dict[str, Any], chosen: dict[str, Any], note: str
+) -> None:
+    wanting(shared, 1, **data)
+    record = cycle(shared, batch, SubmitterOptions.model_validate({"folder": tmp_path, **chosen}))
+    assert not batch.jobs and any(note in one for one in record.notes), record.notes

@@ -28,6 +28,25 @@ def test_the_rest_has_defaults(tmp_path: Path) -> None:
     assert (section.enabled, section.period_s, section.cycle_budget_s, section.options) == (True, 30.0, 60.0, {})
 
 
+def test_a_file_that_extends_the_shipped_one_says_only_what_is_different(tmp_path: Path) -> None:
+    file = tmp_path / "agents.yaml"
+    file.write_text(
+        "extends: shipped\nleases: {length_s: 20}\nagents:\n  rucio_output: {enabled: true}\n"
+        "  cleanup: {period_s: 60, options: {services_days: 2, decisions_days: null}}\n"
+    )
+    shipped = load(resources.path("config/agents.yaml"), registry.NAMES)
+    found = load(file, registry.NAMES)
+    assert set(found.agents) == set(registry.NAMES)
+    assert found.agents["production_job"] == shipped.agents["production_job"]
+    assert (found.leases.length_s, found.leases.renew_every_s) == (20.0, 5.0)
+    assert found.agents["rucio_output"] == shipped.agents["rucio_output"].model_copy(update={"enabled": True})
+    of_shipped = shipped.agents["cleanup"]
+    options = {**of_shipped.options, "services_days": 2, "decisions_days": None}
+    assert found.agents["cleanup"] == of_shipped.model_copy(update={"period_s": 60.0, "options": options})
+    file.write_text("extends: shipped\n")
+    assert load(file, registry.NAMES).agents == shipped.agents
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -39,6 +58,10 @@ def test_the_rest_has_defaults(tmp_path: Path) -> None:
         ("agents: {nobody: {period_s: 30, cycle_budget_s: 60}}", "no such agent: nobody"),
         (ENTRY + "leases: {renew_every_s: 14}", "renew_every_s"),
         (ENTRY + "service: {stop_within_s: -1}", "stop_within_s"),
+        ("extends: theirs\n" + ENTRY, "extends"),
+        ("extends: shipped\nagents: {production_job: {colour: red}}", "colour"),
+        ("extends: shipped\nagents: {nobody: {enabled: true}}", "nobody"),
+        ("extends: shipped\nagents: [production_job]", "agents"),
         ("[1, 2", "line"),
         ("- 1", "no mapping"),
         ("agents: !!python/object/apply:os.getcwd []", "python"),

@@ -30,6 +30,8 @@ def cross_checks(content: Mapping[str, Any]) -> Iterator[Found]:
     queues = [(site, queue) for site in sites for queue in _below(site, "queues")]
     yield from _twice("endpoint", endpoints)
     yield from _twice("queue", [queue for _, queue in queues])
+    for place, slot in (*(queue for _, queue in queues), *_the(((), content), "defaults")):
+        yield from _pilots(place, slot)
     names = {str(place[-1]): value for place, value in endpoints}
     for site, queue in queues:
         yield from _endpoints_of(site, queue, names)
@@ -46,6 +48,13 @@ def _below(above: Placed, key: str) -> Iterator[Placed]:
     for name, one in inner.items() if isinstance(inner, Mapping) else ():
         if isinstance(one, Mapping):
             yield (*place, key, str(name)), one
+
+
+def _the(above: Placed, key: str) -> Iterator[Placed]:
+    """The mapping under a key, if there is one."""
+    place, value = above
+    if isinstance(value, Mapping) and isinstance(inner := value.get(key), Mapping):
+        yield (*place, key), inner
 
 
 def _twice(kind: str, found: list[Placed]) -> Iterator[Found]:
@@ -85,6 +94,14 @@ def _space(place: Place, storage: Mapping[str, Any]) -> Iterator[Found]:
         yield Found(place, f"{missing} is missing", "write total_tb and free_tb, or leave out both", of_key=True)
     elif _are_numbers(total, free) and free > total:
         yield Found((*place, "free_tb"), f"{free} TB free of {total} TB", "write at most total_tb")
+
+
+def _pilots(place: Place, slot: Mapping[str, Any]) -> Iterator[Found]:
+    for at, limits in _the((place, slot), "pilots"):
+        waiting, every = (limits.get(key) for key in ("most_waiting", "most_pilots"))
+        if _are_numbers(waiting, every) and waiting > every:
+            what = f"{waiting} pilots may wait, of {every} that may wait and run"
+            yield Found((*at, "most_waiting"), what, "write at most most_pilots")
 
 
 def _bounds(place: Place, kind: Mapping[str, Any]) -> Iterator[Found]:

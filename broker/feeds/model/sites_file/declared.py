@@ -51,6 +51,18 @@ class Tag(_Part):
     platform: Word = Field(description="a text such as x86_64-el9-gcc13-opt")
 
 
+class Pilots(_Part):
+    """Limits of the pilots of a queue; None: not said here."""
+
+    most_waiting: int | None = Field(default=None, ge=0, le=10**6, description="a whole number of pilots that may wait")
+    most_pilots: int | None = Field(
+        default=None, ge=0, le=10**6, description="a whole number of pilots that may wait and run"
+    )
+    most_new: int | None = Field(
+        default=None, ge=0, le=10**6, description="a whole number of pilots that are sent at a time"
+    )
+
+
 class Slot(_Part):
     """What a slot of a queue offers; None: not said here."""
 
@@ -64,6 +76,7 @@ class Slot(_Part):
     )
     connectivity: Literal["full", "http", "none"] | None = None
     cvmfs: bool | None = Field(default=None, description="true or false")
+    pilots: Pilots = Field(default=Pilots(), description="a mapping of most_waiting, most_pilots and most_new")
 
 
 class Queue(Slot):

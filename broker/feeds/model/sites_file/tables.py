@@ -25,6 +25,11 @@ OFFLINE = "offline"
 INACTIVE = "INACTIVE"
 _TB = 10**12
 _MB_OF_GB = 1000
+_PILOT_LIMITS = {
+    "most_waiting": "nQueueLimitWorker",
+    "most_pilots": "maxWorkers",
+    "most_new": "maxNewWorkersPerCycle",
+}
 _LAN_AND_WAN = {"read": ("read_lan", "read_wan"), "write": ("write_lan", "write_wan")}
 
 
@@ -190,7 +195,7 @@ def _queue(name: str, queue: Queue, at: tuple[str, Site], defaults: Slot) -> dic
         "container_type": "apptainer:wrapper" if _said("containers", queue, defaults) else "",
         "is_cvmfs": _said("cvmfs", queue, defaults),
         "releases": ["AUTO"],
-        "params": {"unified_dispatch": True},
+        "params": {"unified_dispatch": True, **_pilot_limits(queue, defaults)},
         "queues": [{"ce_endpoint": queue.batch.address, "ce_flavour": queue.batch.kind.upper(), "ce_state": ACTIVE}],
         "gpus": [one.model_dump(exclude_none=True) for one in queue.gpus],
     }
@@ -209,6 +214,16 @@ def _limits(queue: Queue, defaults: Slot) -> dict[str, Any]:
         "direct_access_lan": False,
         "direct_access_wan": False,
     }
+
+
+def _pilot_limits(queue: Queue, defaults: Slot) -> dict[str, int]:
+    """Limits of pilots under the names of Harvester; a queue that says one has the others of the defaults."""
+    found = {}
+    for field, name in _PILOT_LIMITS.items():
+        own, other = getattr(queue.pilots, field), getattr(defaults.pilots, field)
+        if (value := other if own is None else own) is not None:
+            found[name] = value
+    return found
 
 
 def _said(field: str, queue: Slot, defaults: Slot) -> Any:
