@@ -51,7 +51,7 @@ class Tag(_Part):
     platform: Word = Field(description="a text such as x86_64-el9-gcc13-opt")
 
 
-class Pilots(_Part):
+class PilotLimits(_Part):
     """Limits of the pilots of a queue; None: not said here."""
 
     most_waiting: int | None = Field(default=None, ge=0, le=10**6, description="a whole number of pilots that may wait")
@@ -76,7 +76,9 @@ class Slot(_Part):
     )
     connectivity: Literal["full", "http", "none"] | None = None
     cvmfs: bool | None = Field(default=None, description="true or false")
-    pilots: Pilots = Field(default=Pilots(), description="a mapping of most_waiting, most_pilots and most_new")
+    pilots: PilotLimits = Field(
+        default=PilotLimits(), description="a mapping of most_waiting, most_pilots and most_new"
+    )
 
 
 class Queue(Slot):
