@@ -8,7 +8,7 @@ from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from broker.access.policies import READ
+from broker.access.policies import DECIDE, READ
 from broker.api.asking import LARGEST_ID, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
@@ -50,7 +50,7 @@ def match_of_job(request: Request, api: State, pandaid: Annotated[int, Path(ge=1
 
 
 @router.post("/match/specs", response_model=WhyJob)
-@allow(READ)
+@allow(DECIDE)
 def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
     """Which nodes of the last 24 hours would fit a job, or miss by one condition; nothing is submitted."""
     try:
@@ -63,7 +63,7 @@ def match_of_specs(request: Request, api: State, body: AskedSpecs) -> Response:
 
 
 @router.post("/match/nodes", response_model=WhyNode)
-@allow(READ)
+@allow(DECIDE)
 def match_of_node(request: Request, api: State, body: PresentedPilot) -> Response:
     """What fits a pilot, by tier; what misses by one condition, with the jobs behind it; which limits hold."""
     pilot = body.as_matched()
