@@ -161,6 +161,9 @@ class GuardedRoute(APIRoute):
         MissingPolicy: it declares none.
     """
 
+    also: frozenset[str] = frozenset()
+    """Parameters that every route of the kind takes besides its own."""
+
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         policy = getattr(endpoint, "policy", None)
         if not isinstance(policy, Policy):
@@ -172,7 +175,7 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler: everything that is refused is a problem, whatever was raised."""
         inner = super().get_route_handler()
-        known = _query_names(self.dependant)
+        known = _query_names(self.dependant) | self.also
 
         async def handle(request: Request) -> Response:
             return await guarded(request, self.policy, self.body_limit, inner, known)

@@ -74,6 +74,7 @@ def rejection_counts(
         funnel: reason, candidates before it and after it, in the order of the rules.
         chosen: names of the chosen candidates.
     """
+    rejected = dict(rejected)  # each name is looked up several times below, which a packed mapping is slow at
     order = list(dict.fromkeys(code for code, _, _ in funnel))
     in_funnel = Counter[str]()
     for code, before, after in funnel:

@@ -49,5 +49,9 @@ FEATURE = Feature(
         Command("job", "broker.history.commands.jobs:job", "One job: why there, why it failed.", place=125),
     ),
     routes=("broker.history.routes.jobs",),
-    pages=("broker.history.pages.work",),
+    pages=(
+        "broker.history.pages.work",
+        "broker.history.pages.search",
+        "broker.history.pages.lists",
+    ),
 )

@@ -73,7 +73,12 @@ def reason_link(code: str | None) -> Markup:
     """A reason code, linked to its page."""
     if not code:
         return Markup("–")  # noqa: RUF001
-    return Markup('<a class="code" href="/reasons/{}">{}</a>').format(in_path(code), visible(code))
+    return Markup('<a class="code" href="/reasons/{}">{}</a>').format(in_path(code), breakable(code))
+
+
+def breakable(code: str) -> Markup:
+    """A code that a narrow column breaks behind its parts."""
+    return Markup("_<wbr>").join(visible(code).split("_"))
 
 
 def queue_link(name: str) -> Markup:
@@ -97,7 +102,61 @@ def prose(value: str) -> Markup:
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in parts)
 
 
+#: What a state means; each meaning has a colour and a mark of its own, and other states have none.
+_STATES = {
+    "run": ("brokered", "online", "running", "finished", "done", "ok", "alive", "transferring", "merging", "active"),
+    "wait": (
+        "pending",
+        "waiting",
+        "assigned",
+        "activated",
+        "starting",
+        "sent",
+        "holding",
+        "defined",
+        "ready",
+        "registered",
+        "assigning",
+        "scouting",
+        "shrunk",
+        "refused",
+        "test",
+        "brokerage",
+        "throttle",
+        "exhausted",
+    ),
+    "fail": (
+        "failed",
+        "broken",
+        "aborted",
+        "cancelled",
+        "failing",
+        "overdue",
+        "silent",
+        "stale",
+        "missing",
+        "closed",
+        "over_budget",
+        "failed_transient",
+        "excluded",
+    ),
+    "limit": ("throttled", "full", "probation", "held"),
+    "idle": ("offline", "paused", "brokeroff", "skipped", "off", "not yet", "none yet", "ended", "unknown"),
+}
+_OF_STATE = {word: kind for kind, words in _STATES.items() for word in words}
+
+
+def state(word: str | None) -> Markup:
+    """A state as a word in the colour of its meaning; a dash for none."""
+    if not word:
+        return Markup("–")  # noqa: RUF001
+    return Markup('<span class="pill {}">{}</span>').format(
+        _OF_STATE.get(word, "plain"), visible(word).replace("_", " ")
+    )
+
+
 FILTERS = {
+    "breakable": breakable,
     "ago": ago,
     "duration": duration,
     "in_path": in_path,
@@ -107,6 +166,7 @@ FILTERS = {
     "queue": queue_link,
     "reason": reason_link,
     "shown": shown,
+    "state": state,
     "task": task_link,
     "text": text,
     "user_path": to_path,

@@ -17,15 +17,26 @@ from broker.web.pictures.over_time import LANES, OUTCOMES
 _COLOURS = {
     "--ink": "#010101",
     "--line": "#010102",
-    "--good": "#010103",
-    "--wait": "#010104",
-    "--stop": "#010105",
-    "--left": "#010106",
+    "--run-fill": "#010103",
+    "--wait-fill": "#010104",
+    "--limit-fill": "#010105",
+    "--idle-fill": "#010106",
     "--link": "#010107",
-    "--lost": "#010108",
+    "--fail-fill": "#010108",
 }
-_OF_OUTCOME = {"brokered": "--good", "pending": "--wait", "throttled": "--stop", "skipped": "--left"}
-_OF_LANE = {"tuning": "--stop", "queue": "--lost", "source": "--link", "canary": "--link", "pin": "--wait"}
+_OF_OUTCOME = {
+    "brokered": "--run-fill",
+    "pending": "--wait-fill",
+    "throttled": "--limit-fill",
+    "skipped": "--idle-fill",
+}
+_OF_LANE = {
+    "tuning": "--limit-fill",
+    "queue": "--fail-fill",
+    "source": "--link",
+    "canary": "--link",
+    "pin": "--wait-fill",
+}
 _TIME: Any = {"@at": "datetime"}
 
 
@@ -77,7 +88,7 @@ def _jobs() -> Any:
     made = _figure(220, y_axis_label="jobs")
     lines = [
         made.step("at", name, source=steps, mode="after", line_width=2, line_color=_COLOURS[colour], legend_label=name)
-        for name, colour in (("running", "--good"), ("queued", "--wait"))
+        for name, colour in (("running", "--run-fill"), ("queued", "--wait-fill"))
     ]
     said = [("at", "@at{%F %H:%M}"), ("running", "@running{0,0}"), ("queued", "@queued{0,0}")]
     made.add_tools(HoverTool(renderers=lines[:1], mode="vline", tooltips=said, formatters=_TIME))

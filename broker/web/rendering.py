@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,29 +30,35 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import identity_of, state_of
 from broker.errors import BrokerError
+from broker.web.csv_lists import csv_response
 from broker.web.formats import FILTERS, visible
+from broker.web.pictures.bars import meter
 from broker.web.sessions import SAFE, Session, is_token_of
+from broker.web.tables import table
 
 JSON_TYPES = ("application/json", "application/x-ndjson")
-_STATIC = ("style.css", "live.js", "plots.js", "bokeh.min.js")
+_STATIC = ("style.css", "live.js", "tables.js", "plots.js", "bokeh.min.js")
 _OF_BOKEH = ("bokeh.min.js",)
-MENU = (
-    ("/", "Overview"),
-    ("/tasks", "Tasks"),
-    ("/queues", "Queues"),
-    ("/nuclei", "Nuclei"),
-    ("/links", "Links"),
-    ("/shares", "Shares"),
-    ("/pools", "Pools"),
-    ("/match", "Jobs and nodes"),
-    ("/map", "Map"),
-    ("/rules", "Rules"),
-    ("/tuning", "Tuning"),
-    ("/simulations", "Simulations"),
-    ("/shadow", "Beside PanDA"),
-    ("/service", "Service"),
-    ("/glossary", "Glossary"),
+MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    ("Overview", (("/", "Now"), ("/service", "Service"), ("/glossary", "Glossary"))),
+    ("Work", (("/tasks", "Tasks"), ("/jobs", "Jobs"), ("/reasons", "Reasons"), ("/users", "Users"))),
+    (
+        "Grid",
+        (
+            ("/queues", "Queues"),
+            ("/nuclei", "Nuclei"),
+            ("/links", "Links"),
+            ("/shares", "Shares"),
+            ("/map", "Map"),
+            ("/pools", "Pools"),
+            ("/match", "Jobs and nodes"),
+            ("/sources", "Sources"),
+        ),
+    ),
+    ("Tuning", (("/tuning", "Values"), ("/rules", "Rules"), ("/pins", "Pins"))),
+    ("Lab", (("/simulations", "Simulations"), ("/runs", "Runs"), ("/shadow", "Beside PanDA"))),
 )
+"""Groups of pages, the first page of each being where the group leads."""
 
 A = TypeVar("A", bound=BaseModel)
 Answers = Mapping[str, Any]
@@ -69,7 +75,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalized,
     )
-    made.filters.update(FILTERS)
+    made.filters.update(FILTERS, table=table, meter=meter)
     return made
 
 
@@ -122,9 +128,10 @@ def show(
     title: str,
     items: str | None = None,
     status: int = 200,
+    listed: Sequence[BaseModel] | None = None,
     **shown: Any,
 ) -> Response:
-    """A page, or its answers as JSON.
+    """A page, or its answers as JSON, or its list as CSV.
 
     Args:
         request: that is answered.
@@ -133,13 +140,19 @@ def show(
         title: of the page.
         items: the field of one answer that is a list, for NDJSON.
         status: of HTTP.
+        listed: the list of the page, where it is no field ``items`` of one answer.
         shown: what the page shows besides: sentences, functions that make pictures, choices.
     """
+    identity = identity_of(request)
+    if listed is None and items is not None and isinstance(answers, BaseModel):
+        listed = getattr(answers, items)
+    if listed is not None and request.query_params.get("format") == "csv":
+        document = plain({"rows": list(listed)})
+        return csv_response((document if identity is not None else hidden(document))["rows"], title)
     if wants_json(request):
         return answer(request, answers, items=items, status=status)
-    identity = identity_of(request)
     context: dict[str, Any] = {"answer": answers} if isinstance(answers, BaseModel) else dict(answers)
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = {"tools": {name: _address_with(request, name) for name in ("csv", "json")} if listed else {}}
     others: dict[str, Any] = {}
     for name, value in {**context, **shown, "title": title}.items():
         (others if callable(value) else data)[name] = value
@@ -147,6 +160,11 @@ def show(
     if identity is None:
         document = hidden(document)
     return html(request, template, {**document, **others}, status)
+
+
+def _address_with(request: Request, name: str) -> str:
+    """The address of this page in another format."""
+    return str(request.url.include_query_params(format=name).replace(scheme="", netloc=""))
 
 
 def for_reader(request: Request, found: A) -> A:
@@ -191,18 +209,32 @@ def security_headers(nonce: str) -> dict[str, str]:
     }
 
 
+def menu_at(path: str) -> list[dict[str, Any]]:
+    """The groups of the menu with their pages, those that the page at ``path`` belongs to marked."""
+
+    def is_here(where: str) -> bool:
+        return path == where or (where != "/" and path.startswith((f"{where}/", f"{where}:")))
+
+    found = []
+    for name, pages in MENU:
+        listed = [(where, title, is_here(where)) for where, title in pages]
+        here = any(here for _, _, here in listed)
+        found.append({"name": name, "address": pages[0][0], "here": here, "pages": listed})
+    return found
+
+
 def _frame(request: Request, identity: Identity | None, nonce: str) -> dict[str, Any]:
     session = getattr(request.state, "session", None)
     path = request.url.path
     return {
-        "menu": [(where, name, path == where or path.startswith(f"{where}/")) for where, name in MENU],
+        "menu": menu_at(path),
         "nonce": nonce,
         "static": static_paths(),
         "version": __version__,
         "who": None if identity is None else identity.username or identity.subject,
         "roles": [] if identity is None else [str(role) for role in identity.grants],
         "csrf": None if session is None else session.csrf,
-        "json_address": str(request.url.include_query_params(format="json").replace(scheme="", netloc="")),
+        "json_address": _address_with(request, "json"),
         "bigpanda": state_of(request).configuration.web.bigpanda,
     }
 
@@ -212,7 +244,12 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class PageRoute(GuardedRoute):
-    """A route of which every answer is a page, or JSON for those who ask for it."""
+    """A route of which every answer is a page, or JSON for those who ask for it.
+
+    ``sort`` is the column by which a table is sorted, which the browser does.
+    """
+
+    also = frozenset({"sort"})
 
     def get_route_handler(self) -> Handler:
         """The handler: what is refused is a page that says why."""

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker import resources
+from broker.api.presenting import to_path
 from broker.api.server import ApiServer
 from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.simulation.model.demo.facts import facts_from_texts
@@ -21,8 +22,10 @@ from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import forget_clock, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.web.mounting import page_parts
-from tests.api.serving import TOKEN, serving, shipped
+from tests.api.kept_simulation import keep_simulation
+from tests.api.serving import TOKEN, client_of, serving, shipped
 from tests.browser.chromium import FOLDER, PATIENCE_MS, chromium
+from tests.browser.pages import KEY
 from tests.browser.visitor import HOSTILE, Visitor
 from tests.conftest import TestServer
 
@@ -94,3 +97,49 @@ def visitor(chromium: Any, site: ApiServer, request: pytest.FixtureRequest) -> I
     found.page.screenshot(path=ARTEFACTS / f"{name}.png")
     context.close()
     found.check()
+
+
+_A_POOL = sa.text("""
+    INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at)
+    VALUES (:pool, 'atlas', 'CPUTime = 1;', now(), now()) ON CONFLICT DO NOTHING""")
+
+POOL = "0" * 36
+
+
+@pytest.fixture(scope="session")
+def found(site: ApiServer, grid: Database) -> dict[str, Any]:
+    """Addresses of pages about one thing, and the tasks with hostile names."""
+    with client_of(site) as client:
+        tasks = client.get("/api/v1/tasks", params={"limit": 200}).json()["tasks"]
+        versions = [
+            client.put(f"/api/v1/config/{KEY}", json={"value": value, "reason": HOSTILE}).json()["version"]
+            for value in (201, 202)
+        ]
+        run = client.post("/api/v1/config:preview", json={"set": {KEY: 100}}).json()["id"]
+    with grid.begin() as connection:
+        job = connection.scalar(sa.text("SELECT min(pandaid) FROM doma_panda.jobsactive4"))
+        connection.execute(_A_POOL, {"pool": POOL})
+        simulation = keep_simulation(connection, HOSTILE)
+    hostile = [one["task"] for one in tasks if one["task"]["taskname"] == HOSTILE]
+    about = [f"/tasks/{one['jeditaskid']}" for one in hostile]
+    pages = [
+        *about,
+        f"{about[0]}/why-not/BNL",
+        "/queues/BNL",
+        "/nuclei/BNL-ATLAS",
+        f"/tuning/{KEY}",
+        f"/tuning/diff?first={versions[0]}&second={versions[1]}",
+        "/rules/memory_max",
+        "/reasons/lowmemory",
+        f"/users/{to_path(HOSTILE)}",
+        f"/pools/{POOL}",
+        f"/jobs/{job}",
+        "/match?specs=matching_specs:%20[{tags:%20a}]",
+        "/match?site=S&ce=C&queue=BNL&node=tags:%20[a]",
+        f"/runs/{run}",
+        f"/simulations/{simulation}",
+        "/users",
+        "/shadow",
+        "/login",
+    ]
+    return {"tasks": hostile, "pages": pages}

@@ -21,9 +21,10 @@ from tests.browser.chromium import PATIENCE_MS, chromium
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "images"
 PICTURES = {
-    "page-task": ("/tasks/43000069", 1280, 860),
-    "page-queues": ("/queues", 1280, 1000),
-    "page-map": ("/map", 1280, 900),
+    "page-overview": ("/", 1440, 1180),
+    "page-task": ("/tasks/43000069", 1280, 760),
+    "page-queues": ("/queues", 1280, 900),
+    "page-map": ("/map", 1280, 1080),
 }
 COLOURS = 96
 CYCLES = 3

@@ -9,14 +9,10 @@ import pytest
 
 from broker.api.server import ApiServer
 from tests.api.serving import client_of
+from tests.browser.pages import KEY, MENU
 from tests.browser.visitor import HOSTILE, HOSTILE_SHOWN, Visitor
 
-KEY = "NQUEUED_SAT_CAP"
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
-MENU = (
-    "/", "/tasks", "/queues", "/nuclei", "/links", "/shares", "/map", "/rules", "/tuning", "/simulations", "/service",
-    "/glossary",
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -41,10 +37,9 @@ def task_with(api: httpx.Client, outcome: str, user: bool = False) -> int:
 
 def test_why_a_site_gets_no_jobs(visitor: Visitor) -> None:
     visitor.open()
-    visitor.follow("Queues")
-    visitor.click(visitor.page.get_by_label("got no jobs"))
-    visitor.press("Show")
-    visitor.page.wait_for_url("**/queues?**idle=true**")
+    visitor.follow("Grid")
+    visitor.follow("got no jobs", exact=False)
+    visitor.page.wait_for_url("**/queues?**idle=true")
     visitor.click(visitor.page.locator("table tbody th a").first)
     visitor.page.wait_for_url("**/queues/*")
     assert visitor.heading().startswith("Queue ") and visitor.page.locator("p.verdict").first.inner_text()
@@ -52,6 +47,8 @@ def test_why_a_site_gets_no_jobs(visitor: Visitor) -> None:
 
 def test_why_a_task_is_pending_and_what_would_help(visitor: Visitor) -> None:
     visitor.log_in()
+    visitor.click(visitor.page.locator("table").first.locator('tbody a[href^="/tasks?reason="]').first)
+    visitor.page.wait_for_url("**/tasks?reason=*")
     visitor.click(visitor.page.locator("table").first.locator('tbody a[href^="/tasks/"]').first)
     visitor.page.wait_for_url("**/tasks/*")
     visitor.click(visitor.page.get_by_role("link", name="What would help?").first)
@@ -62,7 +59,7 @@ def test_why_a_task_is_pending_and_what_would_help(visitor: Visitor) -> None:
 def test_why_a_user_is_throttled(visitor: Visitor, api: httpx.Client) -> None:
     task = task_with(api, "throttled", user=True)
     visitor.log_in()
-    visitor.follow("Tasks")
+    visitor.follow("Work")
     visitor.click(visitor.page.get_by_role("link", name=str(task), exact=True))
     visitor.follow("All tasks of", exact=False)
     visitor.page.wait_for_url("**/users/*")
@@ -99,7 +96,7 @@ def test_a_value_is_tried_on_a_share_of_the_tasks(visitor: Visitor) -> None:
 
 def test_why_not_from_the_heat_map(visitor: Visitor) -> None:
     visitor.open()
-    visitor.follow("Queues")
+    visitor.follow("Grid")
     visitor.click(visitor.page.locator('svg a[href$="#rejected"]').first)
     visitor.page.wait_for_url("**/queues/*")
     visitor.follow("why not?", exact=False)
@@ -169,5 +166,5 @@ def test_nothing_is_wider_than_a_phone(visitor: Visitor) -> None:
         if across[0] > across[1]:
             wide.append((address, across))
     assert not wide
-    visitor.follow("Tasks")
+    visitor.follow("Work")
     visitor.page.wait_for_url("**/tasks")

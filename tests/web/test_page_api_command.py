@@ -41,7 +41,7 @@ class Case(NamedTuple):
 CASES = (
     Case("queues", "queues", ("queues",), "/queues", ("queue", "considered", "chosen", "placed")),
     Case("tasks", "tasks", ("tasks",), "/tasks", ("task.jeditaskid", "task.status", "outcome", "main_code", "jobs")),
-    Case("reasons", "lines", ("reasons",), "/", ("brokerage", "main_code", "tasks", "chunks", "chunks_before")),
+    Case("reasons", "lines", ("reasons",), "/reasons", ("brokerage", "main_code", "tasks", "chunks", "chunks_before")),
     Case(
         "nuclei", "nuclei", ("nucleus",), "/nuclei",
         ("nucleus", "role", "state", "free_gb", "considered", "candidate", "collected"),

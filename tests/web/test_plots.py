@@ -42,7 +42,7 @@ def test_the_data_of_a_plot_fits_its_frame(stranger: httpx.Client, address: str)
         assert len({len(column) for column in columns.values()}) == 1
         assert all(f'["{name}", []]' in text or f'["{name}", {{' in text for name in columns)
     assert told["span"][1] - told["span"][0] == 24 * 3600 * 1000
-    assert "CustomJS" not in text and "var(--good)" in text and "#0101" not in text
+    assert "CustomJS" not in text and "var(--run-fill)" in text and "#0101" not in text
     assert stranger.get(address, headers={"If-None-Match": answer.headers["etag"]}).status_code in (200, 304)
 
 
@@ -53,7 +53,7 @@ def test_a_plot_of_what_is_not_there_is_refused(stranger: httpx.Client) -> None:
 def test_the_picture_below_a_plot_is_there_without_scripts(stranger: httpx.Client) -> None:
     for address, plot in (("/", "outcomes"), ("/queues/ALPHA_MCORE", "queues/ALPHA_MCORE")):
         page = stranger.get(address).text
-        assert re.search(rf'<div class="plot" data-plot="/plots/{plot}"><svg', page)
+        assert re.search(rf'<div class="plot" data-plot="/plots/{plot}"><div class="picture chart">', page)
         assert re.search(r'<meta name="bokeh" content="/static/[0-9a-f]+/bokeh.min.js">', page)
     loaded = stranger.get(re.search(r"/static/[0-9a-f]+/bokeh.min.js", page)[0])  # type: ignore[index]
     assert len(loaded.content) > 500_000 and loaded.headers["cache-control"].endswith("immutable")

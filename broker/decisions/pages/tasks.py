@@ -36,15 +36,16 @@ from broker.decisions.answers.sentences import (
 from broker.decisions.answers.why_not import read_why_not
 from broker.decisions.routes.tasks import refuse_names
 from broker.history.answers.history import History, HistoryEvent, event_sentence, history
+from broker.history.answers.job import jobs_of_tasks
+from broker.history.answers.job_models import JobsOfTasks
 from broker.history.answers.list_models import TaskFilters
 from broker.history.answers.tasks import known_task_filters, task_list
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
-from broker.web.pictures.bars import Bar, bars, cut, label, link, picture, rectangle
+from broker.web.pictures.bars import Bar, bar_of, bars, row_of_bars, rows_of_bars
+from broker.web.pictures.job_states import progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import page_router, show
-
-WIDTH, ROW, LEFT, RIGHT = 720.0, 22.0, 190.0, 70.0
 
 
 @dataclass(frozen=True)
@@ -58,36 +59,22 @@ class Step:
 
 def waterfall(start: int, steps: Sequence[Step], chosen: int, kind: str = "queue") -> Markup:
     """One bar a rule: what it rejected, beginning where the rule before it ended."""
-    largest = max(start, 1)
-    across = WIDTH - LEFT - RIGHT
-
-    def x(value: float) -> float:
-        return LEFT + across * value / largest
-
-    rows = [label(LEFT - 8, 15, "candidates", anchor="end"), rectangle(LEFT, 3, x(start) - LEFT, ROW - 6, "bar-all")]
-    rows.append(label(x(start) + 6, 15, f"{start:,}"))
-    top = ROW
+    largest = float(max(start, 1))
+    rows = [row_of_bars("candidates", None, [bar_of(0.0, start, largest, "bar-all")], f"{start:,}")]
     for step in steps:
-        rows.append(
-            link(f"/reasons/{in_path(step.code)}", [label(LEFT - 8, top + 15, cut(step.code, 26), anchor="end")])
-        )
-        title = f"{step.code}: rejected {step.rejected:,}, left {step.remaining:,}"
-        rows.append(rectangle(LEFT, top + 3, x(step.remaining) - LEFT, ROW - 6, "bar-left"))
-        rows.append(
-            rectangle(x(step.remaining), top + 3, max(1.5, x(step.rejected) - LEFT), ROW - 6, "bar-lost", title)
-        )
-        rows.append(label(x(step.remaining + step.rejected) + 6, top + 15, f"−{step.rejected:,}"))  # noqa: RUF001
-        top += ROW
-    rows.append(label(LEFT - 8, top + 15, "chosen", anchor="end"))
-    rows.append(rectangle(LEFT, top + 3, max(1.5, x(chosen) - LEFT), ROW - 6, "bar-good", f"{chosen:,} chosen"))
-    rows.append(label(x(chosen) + 6, top + 15, f"{chosen:,}"))
+        shapes = [
+            bar_of(0.0, step.remaining, largest, "bar-left"),
+            bar_of(step.remaining, step.rejected, largest, "bar-lost"),
+        ]
+        rows.append(row_of_bars(step.code, f"/reasons/{in_path(step.code)}", shapes, f"−{step.rejected:,}"))  # noqa: RUF001
+    rows.append(row_of_bars("chosen", None, [bar_of(0.0, chosen, largest, "bar-good")], f"{chosen:,}"))
     said = f"{start:,} candidates ({kind}), {chosen:,} chosen; rejected: "
     said += ", ".join(f"{step.code} {step.rejected:,}" for step in steps) or "none"
-    return picture(WIDTH, top + ROW + 2, said, rows)
+    return rows_of_bars(said, rows)
 
 
 router = page_router(tag="tasks")
-MOST_CANDIDATES, MOST_EVENTS = 30, 60
+MOST_EVENTS = 60
 
 
 @router.get("/tasks")
@@ -130,24 +117,26 @@ async def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: b
     def work(proceed: Proceed) -> Response:
         with asking(api) as asked:
             evaluated = read_task_decision(asked, jeditaskid, evaluate=evaluate)
-            happened = history(asked, jeditaskid)
-        return _task_page(request, evaluated(proceed), happened, evaluate)
+            happened, jobs = history(asked, jeditaskid), jobs_of_tasks(asked, [jeditaskid])
+        return _task_page(request, evaluated(proceed), happened, jobs, evaluate)
 
     return await decided_if(evaluate, request, api, work)
 
 
-def _task_page(request: Request, found: TaskDecision, happened: History, evaluate: bool) -> Response:
+def _task_page(request: Request, found: TaskDecision, happened: History, jobs: JobsOfTasks, evaluate: bool) -> Response:
     described = [_decision_fields(one) for one in found.decisions]
     events = [{"at": one.at, "event": one.event, "text": event_sentence(one)} for one in happened.events[-MOST_EVENTS:]]
     return show(
         request,
         "task",
-        {"decision": found, "history": happened},
+        {"decision": found, "history": happened, "jobs": jobs},
         title=f"Task {found.task.jeditaskid}",
         sentence=task_sentence(found.task),
         described=described,
         events=events[::-1],
         evaluated=evaluate,
+        progress=progress_sentence(jobs.states),
+        states=lambda: states_picture(jobs.states, found.task.jeditaskid),
         picture=_pictures(found.decisions, happened.events),
     )
 
@@ -172,7 +161,6 @@ def _pictures(
 ) -> Callable[[str, int], Markup | None]:
     made: dict[str, Callable[[int], Markup | None]] = {
         "waterfall": lambda at: waterfall_of(decisions[at]),
-        "weights": lambda at: weights_of(decisions[at]),
         "request": lambda at: request_of(decisions[at]),
         "timeline": lambda at: timeline([Mark(one.at, one.event, event_sentence(one)) for one in events]),
     }
@@ -183,15 +171,6 @@ def waterfall_of(one: ExplainedDecision) -> Markup:
     """How the candidates became fewer."""
     steps = [Step(line.code, line.rejected.queues, line.remaining.queues) for line in one.summary.rejections]
     return waterfall(one.summary.start.queues, steps, one.summary.chosen.queues, one.candidate_kind)
-
-
-def weights_of(one: ExplainedDecision) -> Markup | None:
-    """The weights of the candidates."""
-    lines = [
-        Bar(line.name, line.weight, f"{line.weight:.4g}, {line.assigned:,} jobs", f"/queues/{line.name.split('/')[0]}")
-        for line in one.candidates[:MOST_CANDIDATES]
-    ]
-    return bars("Weights of candidates", lines) if lines else None
 
 
 def request_of(one: ExplainedDecision) -> Markup | None:
@@ -230,11 +209,16 @@ async def why_not_queue(
 
 def _why_not_page(request: Request, found: WhyNot, warnings: list[str]) -> Response:
     words = [candidate_sentence(line.candidate) for line in found.answers]
-    compared = [
-        [None if rule.compared is None else comparison(rule.compared) for rule in line.every_rule]
+    rules = [
+        {
+            "reached": [
+                (rule, None if rule.compared is None else comparison(rule.compared))
+                for rule in line.every_rule
+                if rule.verdict != "not_reached"
+            ],
+            "beyond": [rule.rule for rule in line.every_rule if rule.verdict == "not_reached"],
+        }
         for line in found.answers
     ]
     title = f"Why not {found.name} for task {found.jeditaskid}"
-    return show(
-        request, "why_not", found, title=title, items="answers", words=words, compared=compared, warnings=warnings
-    )
+    return show(request, "why_not", found, title=title, items="answers", words=words, rules=rules, warnings=warnings)

@@ -23,7 +23,7 @@ from broker.decisions.answers.stored_chunks import Group, groups_of
 from broker.domain.decisions import Observation
 from broker.domain.rejection_counts import QueueCount, unified_of
 from broker.feeds.statements.feed_runs import changes_of_queue
-from broker.feeds.statements.queue_pins import held_pins, pins_of_queue
+from broker.feeds.statements.queue_pins import PinLine, held_pins, pins_of_queue
 from broker.grid.answers.grid import (
     DayCount,
     day_counts,
@@ -50,7 +50,7 @@ from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.rules.contract import Filter
 from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
-from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
+from broker.store.query_context import Answer, Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 
 #: So many chunks, the newest of each brokerage, stand for all.
 MOST_CHUNKS = 30
@@ -228,7 +228,8 @@ def _at_brokerage(
 ) -> tuple[BrokerageAtQueue, Evaluation[tuple[NearMiss, ...]]]:
     """What one brokerage did with the queue, but for the near misses, which are evaluated later."""
     waiting = [state for state in decided.states if state.outcome != "brokered"]
-    seen = looked_at(decided.states)
+    # decisions that brokered are read for the near misses only, as that takes long
+    seen = looked_at(decided.states if evaluate else waiting)
     rejected: defaultdict[str, list[ChunkState]] = defaultdict(list)
     for state in seen:
         code = state.counts.by_queue.get(queue)
@@ -366,3 +367,16 @@ def near_miss_sentence(miss: NearMiss) -> str:
         f"{many(miss.chunks, 'chunk')} with {many(miss.jobs, 'job')} would come if {field} of {miss.pseudo_queue}"
         f" were {with_unit(miss.to, miss.unit)} instead of {with_unit(miss.now, miss.unit)}."
     )
+
+
+class Pins(Answer):
+    """The fields of queues that operators hold now."""
+
+    now: datetime
+    pins: tuple[PinLine, ...]
+
+
+def pins_answer(asking: Asking) -> Pins:
+    """What is held, whatever CRIC says."""
+    held = held_pins(asking.connection, asking.now)
+    return Pins(now=asking.now, pins=tuple(one.line(asking.now) for one in held))

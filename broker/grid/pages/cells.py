@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from broker.web.pictures.bars import cut, element, heat, label, link, picture, rectangle
+from broker.web.pictures.bars import element, heat, label, link, picture, rectangle
 
-CELL, LEFT, TOP = 18.0, 190.0, 110.0
+CELL, LETTER = 18.0, 7.4
+"""Width of a cell, and about that of a letter."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +31,24 @@ def cells(
 ) -> Markup:
     """A grid: rows and columns with their names and where they lead; what is not found is empty."""
     largest = max((cell.value for cell in found.values()), default=0.0)
+    left = 16 + LETTER * max((len(name) for name, _ in rows), default=0)
+    slanted = LETTER * max((len(name) for name, _ in columns), default=0)
+    top = 12 + 0.87 * slanted
     drawn: list[Markup] = []
     for at, (name, address) in enumerate(columns):
-        x = LEFT + at * CELL + 13
-        text = element("text", cut(name, 18), class_="label", transform=f"translate({x:.0f},{TOP - 6:.0f}) rotate(-60)")
+        x = left + at * CELL + 13
+        text = element("text", name, class_="label", transform=f"translate({x:.0f},{top - 6:.0f}) rotate(-60)")
         drawn.append(text if address is None else link(address, [text]))
     for at, (name, address) in enumerate(rows):
-        y = TOP + at * CELL
-        text = label(LEFT - 8, y + 13, cut(name, 26), anchor="end")
+        y = top + at * CELL
+        text = label(left - 8, y + 13, name, anchor="end")
         drawn.append(text if address is None else link(address, [text]))
         for column, (other, _) in enumerate(columns):
             cell = found.get((name, other))
             if cell is None:
                 continue
             class_ = "full" if cell.full else heat(cell.value, largest)
-            box = rectangle(LEFT + column * CELL, y, CELL - 1, CELL - 1, class_, cell.text)
+            box = rectangle(left + column * CELL, y, CELL - 1, CELL - 1, class_, cell.text)
             drawn.append(box if cell.address is None else link(cell.address, [box]))
-    width = LEFT + len(columns) * CELL + 60
-    return picture(max(width, 500.0), TOP + len(rows) * CELL + 4, title, drawn)
+    width = left + len(columns) * CELL + slanted / 2 + 16
+    return picture(width, top + len(rows) * CELL + 4, title, drawn)

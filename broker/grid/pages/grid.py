@@ -35,13 +35,7 @@ def list_nuclei(request: Request, api: State) -> Response:
     """All nuclei and satellites, with their space and what they collected."""
     with asking(api) as asked:
         found = nuclei(asked)
-    lines = [
-        Bar(one.nucleus, one.free_gb, f"{one.free_gb:,.0f} GB free", f"/nuclei/{in_path(one.nucleus)}")
-        for one in found.nuclei
-        if one.free_gb is not None
-    ]
-    drawn = bars("Free space of nuclei", lines)
-    return show(request, "nuclei", found, title="Nuclei", items="nuclei", picture=lambda: drawn)
+    return show(request, "nuclei", found, title="Nuclei", items="nuclei")
 
 
 @router.get("/nuclei/{nucleus}")
@@ -132,15 +126,27 @@ def list_shares(request: Request, api: State) -> Response:
     return show(request, "shares", found, title="Shares", items="shares", picture=lambda: drawn)
 
 
+#: A share within this part of its target is near it.
+NEAR = 0.15
+
+
+def share_class(running: float | None, target: float | None) -> str:
+    """The colour of a share: near its target, below it, or above it."""
+    if running is None or not target or abs(running - target) <= NEAR * target:
+        return "bar-good"
+    return "bar-wait" if running < target else "bar-limit"
+
+
 def shares_picture(found: Shares) -> Markup:
     """What runs of each share, with its target as a mark."""
     lines = [
         Bar(
             "  " * one.depth + one.gshare,
             one.running_percent or 0.0,
-            f"{one.running_percent or 0.0:.1f} % of {one.target_percent or 0.0:.1f} %",
+            f"{one.running_percent or 0.0:.1f} %, target {one.target_percent or 0.0:.1f} %",
             f"/tasks?gshare={in_path(one.gshare)}",
             one.target_percent,
+            share_class(one.running_percent, one.target_percent),
         )
         for one in found.shares
     ]

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from broker.web.formats import in_path
-from broker.web.pictures.bars import cut, element, heat, label, link, picture, rectangle
+from broker.web.pictures.bars import element, heat, label, link, picture, rectangle
 
-LEFT, TILE, ROW, BAR, GAP, TOP = 100.0, 230.0, 22.0, 50.0, 30.0, 22.0
+LETTER, BAR, ROW, GAP, TOP = 7.0, 50.0, 22.0, 30.0, 22.0
+BESIDE_NAME = 19 + BAR + 60
+"""What a tile holds beside its name: the shade, the bar, and its figure."""
 MOST_BESIDE, WIDEST_LINK = 3, 6.0
 #: So many sites of a tier stand above one another in a cloud before another row of them begins beside.
 ABOVE_ONE_ANOTHER = 8
@@ -51,16 +53,18 @@ class Flow:
 
 def grid_map(sites: Sequence[Site], flows: Sequence[Flow] = ()) -> Markup:
     """A tile a site, shaded by what waits, with a bar for what it got; links as bands, as wide as they are loaded."""
-    places, clouds, tiers, height = _layout(sites)
+    left = 16 + LETTER * max((len(site.cloud) for site in sites), default=0)
+    tile = BESIDE_NAME + LETTER * max((len(site.name) for site in sites), default=0)
+    places, clouds, tiers, height = _layout(sites, left, tile)
     queued = max((site.queued for site in sites), default=0)
     placed = max((site.placed for site in sites), default=0)
-    width = max((x for x, _ in tiers.values()), default=LEFT) + max((wide for _, wide in tiers.values()), default=TILE)
+    width = max((x for x, _ in tiers.values()), default=left) + max((wide for _, wide in tiers.values()), default=tile)
     drawn = [label(x, 12, tier, "heading") for tier, (x, _) in tiers.items()]
     for cloud, y in clouds.items():
-        drawn.append(label(0, y + 14, cut(cloud, 14), "heading"))
+        drawn.append(label(0, y + 14, cloud, "heading"))
         drawn.append(element("line", x1=0, x2=width, y1=y - 4, y2=y - 4, class_="lane"))
     drawn += _bands(flows, places)
-    drawn += [_tile(site, *places[site.name], queued, placed) for site in sites]
+    drawn += [_tile(site, *places[site.name], tile, queued, placed) for site in sites]
     got, links = sum(site.placed for site in sites), sum(1 for one in flows if _ends(one, places))
     said = (
         f"{len(sites)} sites by tier and cloud: {sum(site.running for site in sites):,} jobs run, "
@@ -70,7 +74,7 @@ def grid_map(sites: Sequence[Site], flows: Sequence[Flow] = ()) -> Markup:
 
 
 def _layout(
-    sites: Sequence[Site],
+    sites: Sequence[Site], first: float, tile: float
 ) -> tuple[dict[str, Place], dict[str, float], dict[str, tuple[float, float]], float]:
     """Where each site stands, where each cloud begins, where each tier begins and how wide it is, and the height."""
     cells: dict[tuple[str, str], list[str]] = {}
@@ -83,10 +87,10 @@ def _layout(
         )
         for _, tier in cells
     }
-    tiers, x = {}, LEFT
+    tiers, x = {}, first
     for tier in sorted(beside):
-        tiers[tier] = (x, beside[tier] * TILE)
-        x += beside[tier] * TILE + GAP
+        tiers[tier] = (x, beside[tier] * tile)
+        x += beside[tier] * tile + GAP
     places: dict[str, Place] = {}
     clouds, top = {}, TOP
     for cloud in sorted({cloud for cloud, _ in cells}):
@@ -96,7 +100,7 @@ def _layout(
             rows = -(-len(names) // beside[tier])
             deepest = max(deepest, rows)
             for at, name in enumerate(names):
-                places[name] = (left + at // max(1, rows) * TILE, top + at % max(1, rows) * ROW)
+                places[name] = (left + at // max(1, rows) * tile, top + at % max(1, rows) * ROW)
         top += deepest * ROW + 10
     return places, clouds, tiers, top
 
@@ -128,16 +132,16 @@ def _bands(flows: Sequence[Flow], places: Mapping[str, Place]) -> Iterator[Marku
         yield link(f"/links?source={in_path(flow.source)}&nucleus={in_path(flow.target)}", [band])
 
 
-def _tile(site: Site, x: float, y: float, largest_queued: int, largest_placed: int) -> Markup:
+def _tile(site: Site, x: float, y: float, tile: float, largest_queued: int, largest_placed: int) -> Markup:
     said = (
         f"{site.name}: {site.running:,} run, {site.queued:,} wait, {site.placed:,} placed in the last hour"
         f"{'' if site.online else ', not online'}{', nucleus' if site.nucleus else ''}"
     )
     class_ = heat(site.queued, largest_queued) if site.online else "closed"
-    name = label(x + 19, y + 14, ("◆ " if site.nucleus else "") + cut(site.name, 15))
+    name = label(x + 19, y + 14, ("◆ " if site.nucleus else "") + site.name)
     inner = [rectangle(x, y + 2, 14, 16, class_, said), name]
     if site.placed:
         long = max(2.0, BAR * site.placed / largest_placed)
-        inner.append(rectangle(x + TILE - BAR - 38, y + 5, long, 10, "bar-good", said))
-        inner.append(label(x + TILE - BAR - 35 + long, y + 14, f"{site.placed:,}"))
+        inner.append(rectangle(x + tile - BAR - 38, y + 5, long, 10, "bar-good", said))
+        inner.append(label(x + tile - BAR - 35 + long, y + 14, f"{site.placed:,}"))
     return link(f"/queues?site={in_path(site.name)}", inner)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import Path, Query, Response
 from markupsafe import Markup
@@ -14,12 +17,13 @@ from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.domain.rejection_counts import unified_of
-from broker.grid.answers.models import QueueAnswer, QueueFilters
+from broker.grid.answers.models import QueueAnswer, QueueFilters, QueueLine
 from broker.grid.answers.queue import near_miss_sentence, queue_sentences, read_queue_answer
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.grid.answers.queues import queues
 from broker.grid.pages.cells import Cell, cells
 from broker.history.answers.tasks import known_queue_filters
+from broker.outcomes.answers.outcomes import Outcomes, outcomes_answer
 from broker.service.answers.overview import RejectionMap, rejection_map
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
@@ -43,11 +47,11 @@ def list_queues(
 ) -> Response:
     """All queues: what each got, and a heat map of what rejected them; ``first``: number of the first one shown."""
     with asking(api) as asked:
-        found = queues(
-            asked,
-            known_queue_filters(asked, QueueFilters(status=status or None, site=site or None, idle=idle)),
-        )
+        wanted = known_queue_filters(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
+        all_queues = queues(asked)
+        found = all_queues if wanted == QueueFilters() else queues(asked, wanted)
         rejected = rejection_map(asked)
+    every = all_queues.queues
     lines = found.queues[first - 1 : first - 1 + QUEUES_OF_A_PAGE]
     names = {line.queue for line in lines}
     return show(
@@ -55,13 +59,41 @@ def list_queues(
         "queues",
         {"queues": found, "rejections": rejected},
         title="Queues",
+        listed=found.queues,
         lines=[line.model_dump() for line in lines],
         given={"status": status or "", "site": site or "", "idle": idle},
+        chips=chips(every, status or "", idle),
+        sentence=list_sentence(every),
+        largest=max((line.jobs.running for line in every), default=0),
         earlier=_address(request, first - QUEUES_OF_A_PAGE) if first > 1 else None,
         later=_address(request, first + QUEUES_OF_A_PAGE) if first + len(lines) <= len(found.queues) else None,
         first=first,
         picture=lambda: heat_map(rejected, names),
     )
+
+
+def chips(lines: Sequence[QueueLine], status: str, idle: bool) -> list[dict[str, object]]:
+    """The choices above the list, each with how many queues it holds."""
+    states = Counter(line.status or "unknown" for line in lines)
+    got_none = sum(1 for line in lines if not line.placed)
+    found: list[dict[str, object]] = [
+        {"word": "all", "count": len(lines), "address": "/queues", "on": not status and not idle},
+        {"word": "got no jobs", "count": got_none, "address": "/queues?idle=true", "on": idle},
+    ]
+    for name, number in sorted(states.items(), key=lambda one: (-one[1], one[0])):
+        address = f"/queues?{urlencode({'status': name})}"
+        found.append({"word": name, "count": number, "address": address, "on": status == name})
+    return found
+
+
+def list_sentence(lines: Sequence[QueueLine]) -> str:
+    """How many queues there are, and what is odd about them."""
+    online = [line for line in lines if line.status == "online"]
+    idle = [line for line in online if not line.placed]
+    reasons = Counter(line.main_code for line in idle if line.main_code)
+    sites = len({line.site or line.queue for line in lines})
+    said = f"{len(lines):,} queues at {sites:,} sites, {len(online):,} online. {len(idle):,} of those got no jobs"
+    return said + (f", mostly for {reasons.most_common(1)[0][0]}." if reasons else ".")
 
 
 def _address(request: Request, first: int) -> str:
@@ -100,12 +132,13 @@ async def one_queue(
         with asking(api) as asked:
             evaluated = read_queue_answer(asked, unified_of(queue), evaluate=evaluate)
             over_time = queue_jobs(asked, unified_of(queue))
-        return _shown(request, evaluated(proceed), over_time, evaluate)
+            ended = outcomes_answer(asked, queue=unified_of(queue))
+        return _shown(request, evaluated(proceed), over_time, ended, evaluate)
 
     return await decided_if(evaluate, request, api, work)
 
 
-def _shown(request: Request, found: QueueAnswer, over_time: QueueJobs, evaluate: bool) -> Response:
+def _shown(request: Request, found: QueueAnswer, over_time: QueueJobs, ended: Outcomes, evaluate: bool) -> Response:
     misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in found.brokerages]
     return show(
         request,
@@ -115,6 +148,8 @@ def _shown(request: Request, found: QueueAnswer, over_time: QueueJobs, evaluate:
         sentences=list(queue_sentences(found)),
         misses=misses,
         evaluated=evaluate,
+        ended=ended.queues,
+        unhealthy=[one.sentence for one in ended.unhealthy],
         picture=lambda: jobs_picture(found),
         over_time=lambda: jobs_over_time(over_time),
     )

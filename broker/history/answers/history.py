@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from broker.codec.decision_counts import NO_CANDIDATES
 from broker.decisions.answers.decision import counts_of, no_decision
 from broker.decisions.answers.phrases import number, seconds
 from broker.domain.decisions import StoredDecision
-from broker.domain.rejection_counts import unified_of
+from broker.domain.rejection_counts import rejection_counts, unified_of
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, pins_of_queue
 from broker.history.answers.job import failures_of
@@ -131,7 +132,10 @@ def _with_rules(event: Event, read: Mapping[int, StoredDecision]) -> Event:
     if first is None:
         return {**event, "main_code": event["reason"] or None, "taken_by": {}, "released_by": {}}
     decision = first.record.decision
-    code = main_code(decision.outcome, decision.reason, counts_of(decision))
+    # candidates are counted where the code is that of the rule that rejected most, as that takes long
+    is_by_rule = decision.outcome != "brokered" and decision.reason in NO_CANDIDATES
+    counts = counts_of(decision) if is_by_rule else rejection_counts({}, (), ())
+    code = main_code(decision.outcome, decision.reason, counts)
     changed = event["changed"] or {"lost": [], "gained": []}
     taken = {name: decision.rejected[name] for name in changed["lost"] if name in decision.rejected}
     before = [one for number, one in read.items() if number < first.id and _same_chunk(one, first)]

@@ -11,12 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.history.answers.job_models import (
+    ErrorCount,
     JobAnswer,
     JobAttempt,
     JobFilters,
     JobLine,
     JobList,
     JobPlacement,
+    JobsOfTasks,
     JobStep,
 )
 from broker.history.model.error_classes import (
@@ -34,6 +36,7 @@ from broker.history.statements.task_facts import (
     read_job,
     read_jobs,
     read_log_file,
+    read_state_counts,
     read_statuses,
 )
 from broker.resources import path
@@ -99,6 +102,34 @@ def failures_of(asking: Asking, pandaids: Sequence[int]) -> dict[str, int]:
     rows = read_jobs(asking.connection, asking.catalogue, selection)
     found = [failures[0] for failures in map(classes.decode, rows) if failures]
     return dict(Counter(f"{one.error} {one.meaning}" for one in found).most_common())
+
+
+MOST_FAILED = 200
+
+
+def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
+    """The jobs of some tasks by state, and the codes with which the last ones failed."""
+    counted = read_state_counts(asking.connection, asking.catalogue, tasks)
+    states: Counter[str] = Counter()
+    for found in counted.values():
+        states.update(found)
+    failed = [task for task, found in counted.items() if found.get("failed")]
+    most = max(1, MOST_FAILED // max(1, len(failed)))
+    rows = [
+        row
+        for task in failed
+        for row in read_jobs(asking.connection, asking.catalogue, JobSelection(task=task, state="failed", limit=most))
+    ]
+    errors = tuple(_error_counts(rows, error_classes(asking.config)))
+    return JobsOfTasks(now=asking.now, tasks=tuple(tasks), states=dict(states), errors=errors, looked_at=len(rows))
+
+
+def _error_counts(rows: Sequence[Mapping[str, Any]], classes: ErrorClasses) -> Iterator[ErrorCount]:
+    """The codes of failed jobs, the most frequent first; of each job the one that says most. Pure."""
+    first = [failures[0] for failures in map(classes.decode, rows) if failures]
+    by_error = {one.error: one for one in first}
+    for error, jobs in Counter(one.error for one in first).most_common():
+        yield ErrorCount(jobs=jobs, failure=by_error[error])
 
 
 def job_answer(asking: Asking, pandaid: int) -> JobAnswer:

@@ -131,3 +131,26 @@ class JobAnswer(JobLine):
     placement: JobPlacement | None
     attempts: tuple[JobAttempt, ...]
     steps: tuple[JobStep, ...]
+
+
+class ErrorCount(Answer):
+    """So many jobs that failed with a code; ``failure``: the code of one of them, decoded."""
+
+    jobs: int
+    failure: Failure
+
+
+class JobsOfTasks(Answer):
+    """The jobs of some tasks by state, and why those failed that did.
+
+    Attributes:
+        tasks: their numbers.
+        states: how many are in which state.
+        errors: of the last ``looked_at`` jobs that failed, the most frequent first.
+    """
+
+    now: datetime
+    tasks: tuple[int, ...]
+    states: dict[str, int]
+    errors: tuple[ErrorCount, ...]
+    looked_at: int

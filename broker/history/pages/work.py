@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Annotated
+from urllib.parse import urlencode
 
-from fastapi import Path, Response
+from fastapi import Path, Query, Response
 from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ, READ_NAMES, TRY
-from broker.api.asking import LARGEST_ID, asking
+from broker.api.asking import LARGEST_ID, Name, asking
 from broker.api.guarded_route import allow
 from broker.api.presenting import from_path
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who, editor
 from broker.decisions.answers.known_reasons import cure
-from broker.history.answers.job import job_answer
+from broker.history.answers.job import job_answer, job_list, jobs_of_tasks
+from broker.history.answers.job_models import JobAnswer, JobFilters
+from broker.history.answers.reasons import reasons
 from broker.history.answers.user import throttle_sentences, user_answer
 from broker.pools.answers.pool import pool_answer
 from broker.web.formats import visible
+from broker.web.pictures.job_states import progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import Form, back_to, page_router, show
 from broker.whatif.answers import long_runs
@@ -31,6 +36,8 @@ from broker.whatif.statements import runs
 router = page_router(tag="work")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
 Id = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+TASKS_OF_A_USER = 20
+"""Tasks whose jobs are counted on the page of a user: those that wait, then the newest."""
 
 
 @router.get("/users/{user}")
@@ -39,9 +46,30 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
     """A user: tasks, what throttles them, and who can do something."""
     with asking(api) as asked:
         found = user_answer(asked, from_path(user))
+        jobs = jobs_of_tasks(asked, [one.task.jeditaskid for one in found.tasks[:TASKS_OF_A_USER]])
     words = list(throttle_sentences(found))
     cures = {code: cure(code) for code in found.advice}
-    return show(request, "user", found, title=f"User {visible(found.user)}", items="tasks", words=words, cures=cures)
+    return show(
+        request,
+        "user",
+        found,
+        title=f"User {visible(found.user)}",
+        items="tasks",
+        words=words,
+        cures=cures,
+        jobs=jobs,
+        progress=progress_sentence(jobs.states),
+        states=lambda: states_picture(jobs.states),
+    )
+
+
+@router.get("/reasons")
+@allow(READ)
+def list_reasons(request: Request, api: State) -> Response:
+    """What waits, by brokerage and reason, against an hour ago."""
+    with asking(api) as asked:
+        found = reasons(asked)
+    return show(request, "reasons", found, title="Reasons", items="lines")
 
 
 @router.get("/pools/{pool}")
@@ -53,15 +81,90 @@ def one_pool(request: Request, api: State, pool: InPath) -> Response:
     return show(request, "pool", found, title=f"Pool {found.pool_id}", items="queues")
 
 
+@router.get("/jobs")
+@allow(READ)
+def list_jobs(
+    request: Request,
+    api: State,
+    task: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
+    queue: Name | None = None,
+    state: Name | None = None,
+    error: Annotated[str | None, Query(max_length=100)] = None,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 100,
+) -> Response:
+    """Jobs, the newest first, with what went wrong with them."""
+    filters = JobFilters(
+        task=task, queue=queue or None, state=state or None, error=error or None, after=after, limit=limit
+    )
+    with asking(api) as asked:
+        found = job_list(asked, filters)
+    kept = {name: value for name, value in filters.model_dump().items() if value is not None and name != "after"}
+    further = None if found.next_after is None else urlencode({**kept, "after": found.next_after})
+    return show(
+        request,
+        "jobs",
+        found,
+        title="Jobs",
+        items="jobs",
+        given={"task": task or "", "queue": queue or "", "error": error or ""},
+        chips=state_chips(state or "", {name: kept[name] for name in ("task", "queue", "error") if name in kept}),
+        further=further,
+    )
+
+
+STATES = ("activated", "starting", "running", "holding", "transferring", "finished", "failed", "closed", "cancelled")
+
+
+def state_chips(state: str, kept: Mapping[str, object]) -> list[dict[str, object]]:
+    """The choices of a state above the list of jobs; what else was chosen is kept."""
+    return [
+        {
+            "word": name or "all",
+            "count": None,
+            "address": f"/jobs?{urlencode({**kept, 'state': name})}"
+            if name
+            else f"/jobs?{urlencode(kept)}".rstrip("?"),
+            "on": state == name,
+        }
+        for name in ("", *STATES)
+    ]
+
+
 @router.get("/jobs/{pandaid}")
 @allow(READ)
 def one_job(request: Request, api: State, pandaid: Id) -> Response:
-    """A job: where it is, and what happened to it."""
+    """A job: where it is and why there, why it failed, its other attempts, and what happened to it."""
     with asking(api) as asked:
         found = job_answer(asked, pandaid)
     marks = [Mark(one.at, one.event, f"{one.status or ''} {one.rule or ''} {one.queue or ''}") for one in found.steps]
     drawn = timeline(marks)
-    return show(request, "job", found, title=f"Job {pandaid}", items="steps", picture=lambda: drawn)
+    sentence = job_sentence(found)
+    return show(request, "job", found, title=f"Job {pandaid}", items="steps", sentence=sentence, picture=lambda: drawn)
+
+
+def job_sentence(found: JobAnswer) -> str:
+    """What is with a job, in one sentence. Pure."""
+    where = f" at {found.computingsite}" if found.computingsite else ""
+    if found.failures:
+        one = found.failures[0]
+        return f"It failed{where}: {one.meaning.rstrip('.')} ({one.error}); {FAULTS.get(one.fault, one.fault)}."
+    if found.ended_at is not None:
+        return f"It is {found.jobstatus}{where}."
+    if found.started_at is not None:
+        return f"It is {found.jobstatus}{where}, started {found.started_at:%Y-%m-%d %H:%M} UTC."
+    return f"It is {found.jobstatus}{where}, and has not started."
+
+
+FAULTS = {
+    "site": "the site's fault",
+    "payload": "the fault of its own program",
+    "data": "its input's fault",
+    "system": "the fault of the system around it",
+    "user": "its user's fault",
+    "request": "the fault of what it asked for",
+    "none": "nobody's fault",
+}
 
 
 @router.get("/runs/{run}")

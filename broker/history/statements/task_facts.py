@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.store.connection.tables import TableCatalogue
+from broker.store.query_context import Answer
 
 COLUMNS = (
     "jeditaskid",
@@ -89,9 +90,43 @@ def _values(selection: TaskSelection) -> Mapping[str, object]:
     }
 
 
+class UserTasks(Answer):
+    """How many tasks a user has: in all, open, running, and pending."""
+
+    user: str
+    tasks: int
+    open: int
+    running: int
+    pending: int
+
+
+def read_tasks_by_user(connection: sa.Connection, catalogue: TableCatalogue) -> list[UserTasks]:
+    """All users who have tasks, those with most open ones first."""
+    source = catalogue.source("jedi_tasks", ("username", "status"))
+    query = (
+        "SELECT username, count(*), count(*) FILTER (WHERE status <> ALL(CAST(:ended AS text[]))), "  # noqa: S608
+        "count(*) FILTER (WHERE status = 'running'), count(*) FILTER (WHERE status = 'pending') "
+        f"FROM {source} AS t WHERE username IS NOT NULL GROUP BY 1 ORDER BY 3 DESC, 1"
+    )
+    rows = connection.execute(sa.text(query), {"ended": list(ENDED)})
+    return [UserTasks(user=str(row[0]), tasks=row[1], open=row[2], running=row[3], pending=row[4]) for row in rows]
+
+
 def read_user_names(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
     """The names of all users who have tasks."""
     return read_task_values(connection, catalogue, "username")
+
+
+def read_task_names(
+    connection: sa.Connection, catalogue: TableCatalogue, text: str, most: int
+) -> list[tuple[int, str]]:
+    """Numbers and names of the newest tasks with a text in their name, whatever its case."""
+    source = catalogue.source("jedi_tasks", ("jeditaskid", "taskname"))
+    query = (
+        f"SELECT jeditaskid, taskname FROM {source} AS t "  # noqa: S608 - quoted names
+        "WHERE strpos(lower(taskname), lower(:text)) > 0 ORDER BY jeditaskid DESC LIMIT :most"
+    )
+    return [(int(row[0]), str(row[1])) for row in connection.execute(sa.text(query), {"text": text, "most": most})]
 
 
 def read_task_values(connection: sa.Connection, catalogue: TableCatalogue, column: str) -> list[str]:
@@ -186,6 +221,24 @@ def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSe
         "lows": [one[1] for one in errors or ()], "highs": [one[2] for one in errors or ()],
     }  # fmt: skip
     return [aware(row._mapping) for row in connection.execute(sa.text(query), values)]
+
+
+def read_state_counts(
+    connection: sa.Connection, catalogue: TableCatalogue, tasks: Sequence[int]
+) -> dict[int, dict[str, int]]:
+    """How many jobs of each task are in which state; tasks without jobs are left out."""
+    parts = [
+        f"SELECT jeditaskid, jobstatus FROM {catalogue.source(table, ('pandaid', 'jeditaskid', 'jobstatus'))} AS j "  # noqa: S608
+        "WHERE jeditaskid = ANY(:tasks)"
+        for table in TABLES
+    ]
+    query = (
+        f"SELECT jeditaskid, jobstatus, count(*) FROM ({' UNION ALL '.join(parts)}) AS job GROUP BY 1, 2 ORDER BY 1, 2"  # noqa: S608
+    )
+    found: dict[int, dict[str, int]] = {}
+    for task, status, jobs in connection.execute(sa.text(query), {"tasks": list(tasks)}):
+        found.setdefault(int(task), {})[str(status)] = int(jobs)
+    return found
 
 
 def read_attempts(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int, task: int) -> list[int]:

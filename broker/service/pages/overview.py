@@ -13,38 +13,75 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.grid.answers.links import links
-from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues
+from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues, ShareLine, Shares
 from broker.grid.answers.nuclei import nuclei
 from broker.grid.answers.queues import Placed, Places, placed_lately, places, queues
+from broker.grid.answers.shares import shares
+from broker.grid.pages.grid import shares_picture
 from broker.grid.pages.grid_map import Flow, Site, grid_map
 from broker.history.answers.reasons import reasons
 from broker.service.answers.alarm_sentences import alarm_lines
 from broker.service.answers.alarms import alarms
+from broker.service.answers.flow import work_flow
 from broker.service.answers.overview import Activity, activity, cycle_times
 from broker.service.answers.service import service_answer
+from broker.service.pages.front import figures, is_ill, tiles, waiting_by_code
 from broker.store.schema import migrate
 from broker.web.pictures.bars import histogram
-from broker.web.pictures.over_time import Mark, outcomes_over_time
+from broker.web.pictures.over_time import Mark, outcomes_over_time, sparkline
 from broker.web.rendering import for_reader, page_router, show
 
 router = page_router(tag="overview")
-MOST_LINKS = 40
+MOST_LINKS, MOST_SHARES = 40, 8
 
 
 @router.get("/")
 @allow(READ)
 def overview(request: Request, api: State) -> Response:
-    """What the grid is like now, what waits and why, and what changed."""
+    """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
     installation = migrate.check(api.database)
     with asking(api) as asked:
         waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked)
+        flowing, shared, found, where = work_flow(asked), shares(asked), queues(asked), places(asked)
     with asking(api, api.now()) as asked:
         running = service_answer(asked, installation)
     drawn = _activity_picture(for_reader(request, lately))
-    answers = {"service": running, "reasons": waiting, "alarms": wrong, "activity": lately}
+    answers = {
+        "service": running,
+        "reasons": waiting,
+        "alarms": wrong,
+        "activity": lately,
+        "flow": flowing,
+        "shares": shared,
+    }
+    sites = _sites(found, where, Placed(now=found.now, since=found.now, jobs={}), set())
     return show(
-        request, "overview", answers, title="Overview", alarm_lines=alarm_lines(wrong.alarms), picture=lambda: drawn
+        request,
+        "overview",
+        answers,
+        title="Overview",
+        alarm_lines=alarm_lines(wrong.alarms),
+        ill=[one for one in running.agents if is_ill(one)],
+        well=sum(1 for one in running.agents if one.enabled and not is_ill(one)),
+        leaders=sorted({one.holder for one in running.agents if one.holder}),
+        last_cycle=max((one.finished_at for one in running.agents if one.finished_at), default=None),
+        fresh=sum(1 for one in running.sources if one.state == "ok"),
+        figures=figures(flowing, sum(waiting.waiting.values()) if waiting.considered else None),
+        why=waiting_by_code(waiting, flowing),
+        tiles=tiles(sites, {one.about for one in wrong.alarms if one.code in ("queue_failing", "queue_closed")}, found),
+        picture=lambda: drawn,
+        shares_drawn=lambda: shares_picture(shared.model_copy(update={"shares": _top(shared)})),
+        line=lambda code, name: sparkline(f"{name} over the last hours", flowing.by_reason.get(code, ()), "wait"),
     )
+
+
+def _top(found: Shares) -> tuple[ShareLine, ...]:
+    """The shares that have a target, of the highest level that has more than one, the largest first."""
+    for depth in sorted({one.depth for one in found.shares}):
+        lines = [one for one in found.shares if one.depth == depth and one.target_percent]
+        if len(lines) > 1:
+            return tuple(sorted(lines, key=lambda one: -(one.target_percent or 0.0))[:MOST_SHARES])
+    return found.shares[:MOST_SHARES]
 
 
 def _activity_picture(found: Activity) -> Markup:

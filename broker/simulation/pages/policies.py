@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from broker.simulation.answers.simulations import Curve, PolicyCurve, SimulationAnswer, thinned
-from broker.web.pictures.bars import element, label, nice_limit, picture
+from broker.web.pictures.bars import element, nice_limit
+from broker.web.pictures.over_time import HEIGHT, WIDTH, chart
 
-WIDTH, LEFT, RIGHT, TOP, HEIGHT = 960.0, 60.0, 10.0, 10.0, 150.0
 MOST_POINTS = 5000
 """Of all lines of a page, which stays below 150 kB."""
 MOST_LINES = 6
@@ -36,6 +36,11 @@ class Drawn:
     picture: Markup
     policies: tuple[str, ...]
     rows: tuple[tuple[float, tuple[float, ...]], ...]
+
+    @property
+    def heads(self) -> list[str]:
+        """Headings of the table of figures."""
+        return ["Hour|n", *(f"{policy}|n" for policy in self.policies)]
 
 
 def drawn_curves(found: SimulationAnswer) -> list[Drawn]:
@@ -67,22 +72,15 @@ def policies_over_hours(curve: Curve, most: int) -> Markup:
     lines = curve.lines[:MOST_LINES]
     first, last = curve.hours[0], curve.hours[-1]
     largest = nice_limit(max((max(line.high, default=0.0) for line in lines), default=0.0))
-    across, span = WIDTH - LEFT - RIGHT, (last - first) or 1.0
+    span = (last - first) or 1.0
 
     def place(at: int, value: float) -> str:
-        x = LEFT + across * (curve.hours[at] - first) / span
-        return f"{x:.0f},{HEIGHT - (HEIGHT - TOP) * value / largest:.1f}"
+        return f"{WIDTH * (curve.hours[at] - first) / span:.0f},{HEIGHT * (1 - value / largest):.1f}"
 
     def points(values: Sequence[float], chosen: Sequence[int]) -> str:
         return " ".join(place(at, values[at]) for at in chosen)
 
-    inner = [
-        label(LEFT - 6, 14, f"{largest:,.0f}" if largest >= 1 else f"{largest:g}", anchor="end"),
-        label(LEFT - 6, HEIGHT, "0", anchor="end"),
-        label(LEFT, HEIGHT + 14, f"{first:g} h"),
-        label(WIDTH - RIGHT, HEIGHT + 14, f"{last:g} h", anchor="end"),
-        element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=HEIGHT, y2=HEIGHT, class_="axis"),
-    ]
+    inner: list[Markup] = []
     back = list(reversed(places))
     for number, line in enumerate(lines):
         if line.low != line.high:
@@ -91,7 +89,8 @@ def policies_over_hours(curve: Curve, most: int) -> Markup:
     for number, line in enumerate(lines):
         said = [element("title", line.policy)]
         inner.append(element("polyline", said, points=points(line.mean, places), class_=f"line policy-{number}"))
-    return picture(WIDTH, HEIGHT + 20, f"{curve.name} from hour {first:g} to {last:g}: {_said(lines)}", inner)
+    title = f"{curve.name} from hour {first:g} to {last:g}: {_said(lines)}"
+    return chart(title, largest, inner, [(0.0, f"{first:g} h"), (1.0, f"{last:g} h")])
 
 
 def _said(lines: Sequence[PolicyCurve]) -> str:

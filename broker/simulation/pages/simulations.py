@@ -63,6 +63,7 @@ def one_simulation(request: Request, api: State, simulation: Annotated[int, Path
         found,
         title=f"Simulation {simulation}",
         rows=figure_rows(found),
+        heads=["Figure", *(f"{one.policy}|n" for one in found.policies)],
         curves=lambda: drawn_curves(found),
         line_styles=LINE_STYLES,
         omitted=max(0, len(found.curves) - MOST_CURVES),

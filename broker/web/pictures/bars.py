@@ -1,6 +1,8 @@
 """Bars: weights of candidates, requested against best available, shares against targets, histograms. Pure.
 
-Parts of SVG pictures: texts and shapes as escaped markup, scales, and steps of axes. Pure.
+Parts of pictures: shapes as escaped markup, scales, and steps of axes. A picture takes the width it is given: shapes
+are placed in parts of it, and texts stand beside them as texts of the page, as large on a phone as elsewhere. A picture
+whose shapes need their places, such as a map, has its own size in ``rem``, and is moved in its box.
 """
 
 from __future__ import annotations
@@ -36,17 +38,26 @@ def _escaped(value: Attribute) -> str:
     return escape(visible(value)) if isinstance(value, str) else str(value)
 
 
+def part(value: float, largest: float) -> str:
+    """A value as a part of the width of its picture, from 0 to all of it."""
+    return f"{100 * min(1.0, max(0.0, value / largest)):.2f}%" if largest > 0 else "0%"
+
+
+PIXELS_OF_REM = 16.0
+
+
 def picture(width: float, height: float, title: str, inner: Iterable[Markup]) -> Markup:
-    """A picture that fits the width it is given; screen readers read its title, and go on to the links in it."""
+    """A picture of a size of its own; screen readers read its title, and go on to the links in it."""
     drawn = list(inner)
     return element(
         "svg",
         [element("title", title), *drawn],
         viewBox=f"0 0 {width:.0f} {height:.0f}",
+        width=f"{width / PIXELS_OF_REM:.2f}rem",
+        height=f"{height / PIXELS_OF_REM:.2f}rem",
         role="group" if any("<a " in one for one in drawn) else "img",
         aria_label=title,
         class_="picture",
-        preserveAspectRatio="xMinYMin meet",
     )
 
 
@@ -86,7 +97,33 @@ def heat(value: float, largest: float) -> str:
     return f"heat-{min(5, 1 + int(4.999 * math.log1p(value) / math.log1p(largest)))}"
 
 
-WIDTH, ROW, LEFT, RIGHT = 720.0, 22.0, 190.0, 120.0
+def named(name: str, address: str | None) -> Markup:
+    """What a row of a picture is about, linked to its page where it has one."""
+    return element("span", name, class_="l") if address is None else element("a", name, href=address, class_="l")
+
+
+def row_of_bars(name: str, address: str | None, shapes: Sequence[Markup], text: str) -> Markup:
+    """One row: what it is about, shapes in parts of the width, and their figure."""
+    drawn = element("svg", shapes, class_="b", aria_hidden="true", height="1rem")
+    return Markup("").join([named(name, address), drawn, element("span", text, class_="v")])
+
+
+def rows_of_bars(title: str, rows: Iterable[Markup]) -> Markup:
+    """Rows below one another, whose names, shapes and figures are columns."""
+    return element("div", rows, class_="picture bars", role="group", aria_label=title)
+
+
+def bar_of(start: float, length: float, largest: float, class_: str) -> Markup:
+    """A bar, from ``start`` on, never so short that it is not seen."""
+    # some two pixels of a phone
+    width = part(max(length, largest / 150), largest) if length > 0 else "0%"
+    return element("rect", x=part(start, largest), width=width, y="10%", height="80%", class_=class_)
+
+
+def mark_of(value: float, largest: float) -> Markup:
+    """A mark at a value, such as a target or a limit."""
+    x = part(value, largest)
+    return element("line", x1=x, x2=x, y1="0%", y2="100%", class_="mark")
 
 
 @dataclass(frozen=True)
@@ -113,22 +150,18 @@ class Bar:
 def bars(title: str, lines: Sequence[Bar]) -> Markup:
     """Horizontal bars of one scale."""
     largest = nice_limit(max((max(line.value, line.mark or 0.0) for line in lines), default=0.0))
-    across = WIDTH - LEFT - RIGHT
-    drawn: list[Markup] = []
-    for at, line in enumerate(lines):
-        top = at * ROW
-        name = label(LEFT - 8, top + 15, cut(line.name, 26), anchor="end")
-        drawn.append(name if line.address is None else link(line.address, [name]))
-        width = across * min(line.value, largest) / largest
-        drawn.append(rectangle(LEFT, top + 3, max(1.0, width), ROW - 6, line.class_, f"{line.name}: {line.text}"))
-        end = width
+    rows = []
+    for line in lines:
+        shapes = [bar_of(0.0, line.value, largest, line.class_)]
         if line.mark is not None:
-            x = LEFT + across * min(line.mark, largest) / largest
-            drawn.append(element("line", x1=x, x2=x, y1=top + 1, y2=top + ROW - 1, class_="mark"))
-            end = max(end, x - LEFT)
-        drawn.append(label(LEFT + end + 6, top + 15, line.text))
-    said = f"{title}: " + ", ".join(f"{line.name} {line.text}" for line in lines)
-    return picture(WIDTH, max(1, len(lines)) * ROW + 2, said, drawn)
+            shapes.append(mark_of(line.mark, largest))
+        rows.append(row_of_bars(line.name, line.address, shapes, line.text))
+    return rows_of_bars(title, rows)
+
+
+def meter(value: float, largest: float, class_: str) -> Markup:
+    """A bar inside a table, whose figure stands in another cell."""
+    return element("svg", [bar_of(0.0, value, largest, class_)], class_="meter", aria_hidden="true", height="0.5rem")
 
 
 def histogram(title: str, values: Sequence[float], unit: str) -> Markup:
@@ -137,14 +170,16 @@ def histogram(title: str, values: Sequence[float], unit: str) -> Markup:
     counts = [0] * 10
     for value in values:
         counts[min(9, int(10 * value / limit))] += 1
-    most, height, wide = max(1, *counts), 90.0, 30.0
+    most = max(1, *counts)
     drawn: list[Markup] = []
     for at, count in enumerate(counts):
-        tall = height * count / most
         said = f"{limit * at / 10:g} to {limit * (at + 1) / 10:g} {unit}: {count}"
-        drawn.append(rectangle(at * wide + 1, height - tall, wide - 2, tall, "bar-good", said))
-    drawn.append(label(0, height + 14, "0"))
-    drawn.append(label(10 * wide, height + 14, f"{limit:g} {unit}", anchor="end"))
-    return picture(
-        10 * wide, height + 20, f"{title}: {len(values)} values up to {max(values, default=0.0):.3g} {unit}", drawn
+        tall = 100 * count / most
+        place = {"x": f"{10 * at + 0.4:.1f}%", "y": f"{100 - tall:.1f}%", "width": "9.2%", "height": f"{tall:.1f}%"}
+        drawn.append(element("rect", [element("title", said)], class_="bar-good", **place))
+    said = f"{title}: {len(values)} values up to {max(values, default=0.0):.3g} {unit}"
+    shapes = element(
+        "svg", [element("title", said), *drawn], class_="whole", height="4rem", role="img", aria_label=said
     )
+    ends = [element("span", "0"), element("span", f"most often {most}"), element("span", f"{limit:g} {unit}")]
+    return element("div", [shapes, element("div", ends, class_="ends")], class_="picture histogram")

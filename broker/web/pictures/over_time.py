@@ -1,4 +1,8 @@
-"""What happens over time: stacked outcomes with marks of changes, lines of events, sparklines. Pure."""
+"""What happens over time: stacked outcomes with marks of changes, lines of events, sparklines. Pure.
+
+A chart takes the width it is given: its shapes are drawn into a box that is stretched, names stand to its left and
+figures below it as texts that are not.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,13 @@ from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
-from broker.web.pictures.bars import cut, element, label, nice_limit, picture, rectangle
+from broker.web.pictures.bars import Attribute, element, nice_limit, part
 
-WIDTH, LEFT, HEIGHT, LANE = 960.0, 46.0, 180.0, 16.0
+WIDTH, HEIGHT, TALL = 1000.0, 200.0, "12rem"
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 LANES = ("tuning", "queue", "source", "canary", "pin")
+#: A name below an axis needs some of its width: none stands nearer to an end.
+BESIDE_END = 0.07
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,57 @@ class Mark:
     text: str
 
 
+def chart(
+    title: str,
+    largest: float,
+    shapes: Sequence[Markup],
+    below: Sequence[tuple[float, str]],
+    lanes: Sequence[tuple[str, Sequence[Markup]]] = (),
+) -> Markup:
+    """A chart with the end of its axis at the left, names at parts of the width below it, and lanes below those.
+
+    Args:
+        title: for who does not see it.
+        largest: the end of the upward axis.
+        shapes: in a box of ``WIDTH`` by ``HEIGHT``, whose height is ``largest``.
+        below: part of the width from 0 to 1, and the text that stands there.
+        lanes: name and shapes of each, in parts of the width.
+    """
+    top = f"{largest:,.0f}" if largest >= 1 else f"{largest:g}"
+    box: dict[str, Attribute] = {"viewBox": f"0 0 {WIDTH:.0f} {HEIGHT:.0f}", "preserveAspectRatio": "none"}
+    grid = [element("line", x1=0, x2=WIDTH, y1=y, y2=y, class_="axis") for y in (0.0, HEIGHT / 2, HEIGHT)]
+    drawn = [element("title", title), *grid, *shapes]
+    rows = [
+        element("span", [element("span", top), element("span", "0")], class_="y"),
+        element("svg", drawn, class_="whole stretched", height=TALL, role="img", aria_label=title, **box),
+        element("span"),
+        _names_below(below),
+    ]
+    for name, marks in lanes:
+        line = element("line", x1="0%", x2="100%", y1="50%", y2="50%", class_="lane")
+        rows += [element("span", name, class_="y"), element("svg", [line, *marks], class_="whole", height="1.1rem")]
+    return element("div", rows, class_="picture chart")
+
+
+def _names_below(below: Sequence[tuple[float, str]]) -> Markup:
+    names = [
+        element(
+            "text",
+            text,
+            x=part(at, 1.0),
+            y="75%",
+            text_anchor="start" if at < BESIDE_END else "end" if at > 1 - BESIDE_END else "middle",
+        )
+        for at, text in below
+    ]
+    return element("svg", names, class_="whole", height="1.2rem", aria_hidden="true")
+
+
+def dot(at: float, class_: str, said: str) -> Markup:
+    """A dot in a lane, at a part of the width."""
+    return element("circle", [element("title", said)], cx=part(at, 1.0), cy="50%", r="0.3rem", class_=class_)
+
+
 def outcomes_over_time(
     since: datetime,
     until: datetime,
@@ -32,87 +89,90 @@ def outcomes_over_time(
     marks: Sequence[Mark],
 ) -> Markup:
     """Decisions by outcome, stacked; below them what changed, on the same axis."""
-    span_s = (until - since).total_seconds()
-    across = WIDTH - LEFT - 10
-
-    def x(at: datetime) -> float:
-        return LEFT + across * min(1.0, max(0.0, (at - since).total_seconds() / span_s))
-
+    place = places_between(since, until)
     largest = nice_limit(max((sum(found.values()) for _, found in steps), default=0))
-    drawn: list[Markup] = [
-        label(LEFT - 6, 12, f"{largest:,.0f}", anchor="end"),
-        label(LEFT - 6, HEIGHT, "0", anchor="end"),
-        element("line", x1=LEFT, x2=WIDTH - 10, y1=HEIGHT, y2=HEIGHT, class_="axis"),
-    ]
-    wide = max(1.0, across * step_s / span_s - 1)
+    wide = max(1.0, WIDTH * step_s / (until - since).total_seconds() - 2)
+    drawn: list[Markup] = []
     for at, found in steps:
         bottom = HEIGHT
         for outcome in (*OUTCOMES, *sorted(set(found) - set(OUTCOMES))):
             if found.get(outcome):
-                tall = (HEIGHT - 12) * found[outcome] / largest
+                tall = HEIGHT * found[outcome] / largest
                 bottom -= tall
-                said = f"{at:%H:%M} {outcome}: {found[outcome]:,}"
-                drawn.append(rectangle(x(at), bottom, wide, tall, f"outcome-{outcome}", said))
-    drawn += hour_labels(since, until, x, HEIGHT + 14)
-    drawn += _lanes(marks, x)
+                said = [element("title", f"{at:%H:%M} {outcome}: {found[outcome]:,}")]
+                x = WIDTH * place(at)
+                box = {"x": x, "y": bottom, "width": min(wide, WIDTH - x), "height": tall}
+                drawn.append(element("rect", said, class_=f"outcome-{outcome}", **box))
     total = sum(sum(found.values()) for _, found in steps)
-    said = f"{total:,} chunks decided in 24 hours by outcome, and {len(marks)} changes of the tuning and the grid"
-    return picture(WIDTH, HEIGHT + 24 + LANE * len(LANES), said, drawn)
+    said_all = f"{total:,} chunks decided in 24 hours by outcome, and {len(marks)} changes of the tuning and the grid"
+    return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M"))
 
 
-def _lanes(marks: Sequence[Mark], x: Callable[[datetime], float]) -> list[Markup]:
-    drawn: list[Markup] = []
-    for at, lane in enumerate(LANES):
-        y = HEIGHT + 28 + LANE * at
-        drawn.append(label(LEFT - 6, y + 4, lane, anchor="end"))
-        drawn.append(element("line", x1=LEFT, x2=WIDTH - 10, y1=y, y2=y, class_="lane"))
-        for mark in marks:
-            if mark.lane == lane:
-                said = [element("title", f"{mark.at:%H:%M} {mark.text}")]
-                drawn.append(element("circle", said, cx=x(mark.at), cy=y, r=4, class_=f"mark-{lane}"))
-    return drawn
+def places_between(since: datetime, until: datetime) -> Callable[[datetime], float]:
+    """Which part of a span of time has passed at an instant, from 0 to 1."""
+    span_s = max(1.0, (until - since).total_seconds())
+    return lambda at: min(1.0, max(0.0, (at - since).total_seconds() / span_s))
 
 
-def hour_labels(since: datetime, until: datetime, x: Callable[[datetime], float], y: float) -> list[Markup]:
-    """The hours below an axis of time."""
+def _lanes(
+    lanes: Sequence[str], marks: Sequence[Mark], place: Callable[[datetime], float], written: str
+) -> list[tuple[str, Sequence[Markup]]]:
+    return [
+        (
+            lane,
+            [dot(place(one.at), f"mark-{lane}", f"{one.at:{written}} {one.text}") for one in marks if one.lane == lane],
+        )
+        for lane in lanes
+    ]
+
+
+def hours_between(since: datetime, until: datetime) -> list[tuple[float, str]]:
+    """The hours below an axis of time, six of them."""
+    place = places_between(since, until)
     hours = max(1, round((until - since).total_seconds() / 3600 / 6))
     at = since.replace(minute=0, second=0, microsecond=0) + timedelta(hours=hours)
-    drawn = []
+    found = []
     while at < until:
-        drawn.append(label(x(at), y, f"{at:%H:%M}", anchor="middle"))
+        found.append((place(at), f"{at:%H:%M}"))
         at += timedelta(hours=hours)
-    return drawn
+    return found
 
 
-def timeline(events: Sequence[Mark], width: float = WIDTH) -> Markup:
+def timeline(events: Sequence[Mark]) -> Markup:
     """Events in lanes by their kind, from the first to the last."""
     if not events:
-        return picture(width, 20, "no events", [label(0, 14, "no events")])
+        return element("p", "No events.", class_="empty")
     lanes = list(dict.fromkeys(event.lane for event in events))
     first, last = min(event.at for event in events), max(event.at for event in events)
-    span_s = max(1.0, (last - first).total_seconds())
-    left = 110.0
-    drawn: list[Markup] = []
-    for at, lane in enumerate(lanes):
-        y = 14 + 22.0 * at
-        drawn.append(label(left - 10, y + 4, cut(lane, 16), anchor="end"))
-        drawn.append(element("line", x1=left, x2=width - 10, y1=y, y2=y, class_="lane"))
-        for event in events:
-            if event.lane == lane:
-                x = left + (width - left - 20) * (event.at - first).total_seconds() / span_s
-                said = [element("title", f"{event.at:%Y-%m-%d %H:%M} {event.text}")]
-                drawn.append(element("circle", said, cx=x, cy=y, r=5, class_=f"mark-{lane}"))
-    bottom = 14 + 22.0 * len(lanes)
-    drawn.append(label(left, bottom + 6, f"{first:%Y-%m-%d %H:%M}"))
-    drawn.append(label(width - 10, bottom + 6, f"{last:%Y-%m-%d %H:%M}", anchor="end"))
-    return picture(
-        width, bottom + 12, f"{len(events)} events from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}", drawn
-    )
+    said = f"{len(events)} events from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
+    rows: list[Markup] = []
+    for lane, marks in _lanes(lanes, events, places_between(first, last), "%Y-%m-%d %H:%M"):
+        line = element("line", x1="0%", x2="100%", y1="50%", y2="50%", class_="lane")
+        rows += [element("span", lane, class_="y"), element("svg", [line, *marks], class_="whole", height="1.4rem")]
+    ends = f"{first:%Y-%m-%d %H:%M}", f"{last:%Y-%m-%d %H:%M}" if last > first else ""
+    rows += [element("span"), element("span", [element("span", one) for one in ends], class_="ends")]
+    return element("div", rows, class_="picture chart", role="group", aria_label=said)
 
 
-def sparkline(title: str, values: Sequence[float]) -> Markup:
+SPARK_WIDTH, SPARK_HEIGHT = 96.0, 26.0
+
+
+def sparkline(title: str, values: Sequence[float], class_: str = "link") -> Markup:
     """A line of figures, as small as a word."""
-    largest = max([1.0, *values])
-    step = 118.0 / max(1, len(values) - 1)
-    points = " ".join(f"{1 + at * step:.1f},{23 - 22 * value / largest:.1f}" for at, value in enumerate(values))
-    return picture(120, 24, title, [element("polyline", points=points, class_="spark")])
+    largest = max([1e-9, *values])
+    step = (SPARK_WIDTH - 6) / max(1, len(values) - 1)
+    tall = SPARK_HEIGHT - 4
+    points = [(at * step, 2 + tall * (1 - value / largest)) for at, value in enumerate(values)]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    drawn = [element("title", title)]
+    if points:
+        area = f"0,{SPARK_HEIGHT:.0f} {line} {points[-1][0]:.1f},{SPARK_HEIGHT:.0f}"
+        drawn.append(element("polygon", points=area, class_=f"under {class_}"))
+        drawn.append(element("polyline", points=line, class_=f"line {class_}"))
+        drawn.append(element("circle", cx=points[-1][0], cy=points[-1][1], r=2.2, class_=class_))
+    size: dict[str, Attribute] = {
+        "viewBox": f"0 0 {SPARK_WIDTH:.0f} {SPARK_HEIGHT:.0f}",
+        "width": f"{SPARK_WIDTH / 16:.2f}rem",
+        "height": f"{SPARK_HEIGHT / 16:.2f}rem",
+    }
+    return element("svg", drawn, class_="spark", role="img", aria_label=title, **size)

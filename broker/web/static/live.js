@@ -96,5 +96,12 @@ function listen() {
   addEventListener("pagehide", () => events.close(), { once: true });
 }
 
+// The key "/" goes to the search, unless somebody is typing.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) { return; }
+  event.preventDefault();
+  document.querySelector(".search input").focus();
+});
+
 document.addEventListener("visibilitychange", () => { if (!document.hidden && wanted) { later(); } });
 if (main) { listen(); }

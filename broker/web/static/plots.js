@@ -29,7 +29,7 @@ function load() {
 // Colours are those of the style sheet, light or dark.
 function coloured(text) {
   const style = getComputedStyle(document.documentElement);
-  return JSON.parse(text.replace(/var\((--\w+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
+  return JSON.parse(text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
 }
 
 function fill(view, told) {

@@ -10,10 +10,8 @@ from typing import Any
 from markupsafe import Markup
 
 from broker.web.formats import in_path
-from broker.web.pictures.bars import cut, element, label, link, nice_limit, picture
+from broker.web.pictures.bars import element, nice_limit, part, row_of_bars, rows_of_bars
 from broker.web.pictures.series import Line, curve
-
-WIDTH, HEIGHT, SIDE, TOP, NAME_PX = 720.0, 300.0, 250.0, 26.0, 15.0
 
 
 @dataclass(frozen=True)
@@ -26,33 +24,33 @@ class Slope:
 
 
 def slopes(title: str, lines: Sequence[Slope]) -> Markup:
-    """Lines from left to right, those that gain in one colour, those that lose in another."""
+    """A row a queue: from where a ring is to where a dot is, in colours of gain and loss."""
     largest = nice_limit(max((max(line.before, line.after) for line in lines), default=0.0))
-
-    def y(value: float) -> float:
-        return TOP + (HEIGHT - TOP - 10) * (1 - value / largest)
-
-    drawn = [label(SIDE, 12, "before", "heading", "end"), label(WIDTH - SIDE, 12, "after", "heading")]
+    rows = []
     for line in lines:
-        said = [element("title", _slope_text(line))]
         class_ = "good" if line.after > line.before else "lost" if line.after < line.before else "same"
-        ends = {"x1": SIDE, "x2": WIDTH - SIDE, "y1": y(line.before), "y2": y(line.after)}
-        drawn.append(element("line", said, class_=f"line {class_}", **ends))
-    drawn += _names([(y(line.before), line, line.before) for line in lines], SIDE - 8, "end")
-    drawn += _names([(y(line.after), line, line.after) for line in lines], WIDTH - SIDE + 8, "start")
-    tall = max(HEIGHT, TOP + NAME_PX * (len(lines) + 1))
-    return picture(WIDTH, tall, f"{title}: " + "; ".join(_slope_text(line) for line in lines), drawn)
+        before, after = _inside(line.before, largest), _inside(line.after, largest)
+        shapes = [
+            element(
+                "line",
+                [element("title", _slope_text(line))],
+                x1=before,
+                x2=after,
+                y1="50%",
+                y2="50%",
+                class_=f"line {class_}",
+            ),
+            element("circle", cx=before, cy="50%", r="0.25rem", class_="before"),
+            element("circle", cx=after, cy="50%", r="0.3rem", class_=class_),
+        ]
+        address = f"/queues/{in_path(line.name.split('/')[0])}"
+        rows.append(row_of_bars(line.name, address, shapes, f"{line.before:,.0f} → {line.after:,.0f}"))
+    return rows_of_bars(f"{title}: " + "; ".join(_slope_text(line) for line in lines), rows)
 
 
-def _names(places: Sequence[tuple[float, Slope, float]], x: float, anchor: str) -> list[Markup]:
-    """Names beside the ends of their lines, moved down where they would lie upon one another."""
-    drawn, free = [], TOP
-    for y, line, value in sorted(places, key=lambda place: (place[0], place[1].name)):
-        free = max(free, y + 4)
-        text = label(x, free, f"{cut(line.name, 24)} {value:,.0f}", anchor=anchor)
-        drawn.append(link(f"/queues/{in_path(line.name.split('/')[0])}", [text]))
-        free += NAME_PX
-    return drawn
+def _inside(value: float, largest: float) -> str:
+    """A place in the picture that leaves a dot its width."""
+    return part(0.02 * largest + 0.96 * value, largest)
 
 
 def _slope_text(line: Slope) -> str:

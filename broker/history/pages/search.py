@@ -1,0 +1,59 @@
+"""What is found for the letters in the bar of every page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import asking
+from broker.api.guarded_route import allow
+from broker.api.presenting import to_path
+from broker.api.state import State, Who
+from broker.history.answers.search import Kind, SearchHit, search
+from broker.tuning.answers import values as tuning_values
+from broker.web.formats import in_path, visible
+from broker.web.rendering import back_to, page_router, show, wants_json
+
+router = page_router(tag="search")
+
+
+@router.get("/search")
+@allow(READ)
+def find(request: Request, api: State, who: Who, q: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """Tasks, jobs, queues, sites, users, keys, rules and reasons; one that is named exactly is shown at once."""
+    keys = [one.key for one in tuning_values.values(api.database)]
+    with asking(api) as asked:
+        found = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    if found.exact and not wants_json(request):
+        return back_to(address_of(found.hits[0]))
+    title = f"Search: {visible(found.asked)}" if found.asked else "Search"
+    return show(
+        request,
+        "search",
+        found,
+        title=title,
+        items="hits",
+        named=who is not None,
+        addresses=list(map(address_of, found.hits)),
+    )
+
+
+#: The page of each kind of things; behind it stands the number or name.
+PAGES: dict[Kind, str] = {
+    "task": "/tasks/",
+    "job": "/jobs/",
+    "queue": "/queues/",
+    "site": "/queues?site=",
+    "user": "/users/",
+    "key": "/tuning/",
+    "reason": "/reasons/",
+    "rule": "/rules/",
+}
+
+
+def address_of(hit: SearchHit) -> str:
+    """Where the page of something is."""
+    return PAGES[hit.kind] + (to_path(hit.place) if hit.kind == "user" else in_path(hit.place))

@@ -1,0 +1,140 @@
+"""Whether work flows: what waits, what is placed, and how jobs end an hour, now and a day before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from broker.brokerages.registry import brokerage, offered
+from broker.service.statements import flow_reads
+from broker.store.query_context import Answer, Asking
+from broker.store.summaries.reason_counts import bucket_of
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+STEPS, STEP_S, FIRST_STEPS_S = 24, 3600, 300
+"""Steps that are shown, and how long each is: shorter ones in the first two hours of an installation."""
+
+
+class Flow(Answer):
+    """A stream of work: how much of it in the last hour, in the hour a day before, and in each step until now.
+
+    Attributes:
+        last_hour: of jobs that end, counted by hours, about so many: the hour that goes on, and the part of the one
+            before it that falls into the last 60 minutes. None: not known.
+        day_before: the same 24 hours earlier; None: not known.
+        steps: the oldest first; a step of ``step_s`` seconds.
+    """
+
+    last_hour: float | None
+    day_before: float | None
+    steps: tuple[float, ...]
+
+
+class WorkFlow(Answer):
+    """What waits, and how work flows.
+
+    Attributes:
+        waiting: chunks that wait, at the end of each step.
+        placed: jobs that were given a queue.
+        finished, failed: jobs that ended.
+        by_reason: chunks that waited at the end of each step, by reason.
+        step_s: length of the steps of ``waiting``, ``placed`` and ``by_reason``; those of jobs that end are hours.
+    """
+
+    now: datetime
+    step_s: int
+    waiting: Flow
+    placed: Flow
+    finished: Flow
+    failed: Flow
+    by_reason: dict[str, tuple[float, ...]]
+
+    @property
+    def failed_percent(self) -> float | None:
+        """Of the jobs that ended in the last hour."""
+        return _percent(self.failed.last_hour, self.finished.last_hour)
+
+    @property
+    def failed_percent_before(self) -> float | None:
+        """The same a day before."""
+        return _percent(self.failed.day_before, self.finished.day_before)
+
+
+def _percent(failed: float | None, finished: float | None) -> float | None:
+    ended = (failed or 0.0) + (finished or 0.0)
+    return 100.0 * (failed or 0.0) / ended if ended else None
+
+
+def work_flow(asking: Asking) -> WorkFlow:
+    """How work flows now, from what is counted while it happens: no job or decision is read."""
+    now, connection = asking.now, asking.connection
+    first = flow_reads.first_bucket(connection, now - DAY)
+    step_s = FIRST_STEPS_S if first is None or now - first < 2 * HOUR else STEP_S
+    starts = _starts(now, step_s)
+    until = now + timedelta(seconds=FIRST_STEPS_S)
+    of_jobs = [name for name in offered() if brokerage(name).candidate == "queue"]
+    placed = flow_reads.placed(connection, min(starts[0], now - HOUR), until, of_jobs)
+    earlier = flow_reads.placed(connection, now - DAY - HOUR, now - DAY, of_jobs)
+    ended = flow_reads.ended(connection, now - DAY - 3 * HOUR, until)
+    waited = flow_reads.waiting(connection, starts[0], until, step_s)
+    before = flow_reads.waiting(connection, now - DAY - HOUR, now - DAY, STEP_S)
+    last = max((at for at, _, _ in waited), default=None)
+    last_before = max((at for at, _, _ in before), default=None)
+    return WorkFlow(
+        now=now,
+        step_s=step_s,
+        waiting=Flow(
+            last_hour=_sum(chunks for at, _, chunks in waited if at == last) if waited else None,
+            day_before=_sum(chunks for at, _, chunks in before if at == last_before) if before else None,
+            steps=_stepped(starts, [(at, chunks) for at, _, chunks in waited], step_s),
+        ),
+        placed=Flow(
+            last_hour=_sum(jobs for at, jobs in placed if at > now - HOUR) if placed else None,
+            day_before=_sum(jobs for _, jobs in earlier) if earlier else None,
+            steps=_stepped(starts, placed, step_s),
+        ),
+        finished=_ended(now, [(at, finished) for at, finished, _ in ended]),
+        failed=_ended(now, [(at, failed) for at, _, failed in ended]),
+        by_reason={
+            code: _stepped(starts, [(at, chunks) for at, other, chunks in waited if other == code], step_s)
+            for code in {code for _, code, _ in waited}
+        },
+    )
+
+
+def _sum(values: Iterable[float]) -> float:
+    return float(sum(values))
+
+
+def _starts(now: datetime, step_s: int) -> list[datetime]:
+    last = bucket_of(now, step_s)
+    return [last - timedelta(seconds=step_s * back) for back in range(STEPS - 1, -1, -1)]
+
+
+def _stepped(starts: Sequence[datetime], found: Iterable[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
+    """Sums by step; the steps before the first one in which there is anything are left away."""
+    sums: defaultdict[datetime, float] = defaultdict(float)
+    for at, value in found:
+        sums[bucket_of(at, step_s)] += value
+    known = [at for at in starts if at in sums]
+    return tuple(sums.get(at, 0.0) for at in starts if known and at >= known[0])
+
+
+def _ended(now: datetime, by_hour: Sequence[tuple[datetime, float]]) -> Flow:
+    hours = {at: float(value) for at, value in by_hour}
+    steps = [(at, value) for at, value in by_hour if at > now - DAY]
+    return Flow(
+        last_hour=last_60_minutes(hours, now),
+        day_before=last_60_minutes(hours, now - DAY),
+        steps=_stepped(_starts(now, STEP_S), steps, STEP_S),
+    )
+
+
+def last_60_minutes(hours: dict[datetime, float], now: datetime) -> float | None:
+    """About how much of what is counted by hours falls into the 60 minutes before ``now``; None: not known. Pure."""
+    this = bucket_of(now, STEP_S)
+    if this not in hours and this - HOUR not in hours:
+        return None
+    left = 1.0 - (now - this) / HOUR
+    return hours.get(this, 0.0) + left * hours.get(this - HOUR, 0.0)

@@ -1,0 +1,53 @@
+"""How work flows: jobs that were placed and that ended, and chunks that waited, from sums that are kept by time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+_READ_PLACED = sa.text("""
+    SELECT bucket_at, sum(jobs)::bigint FROM broker.reason_counts
+    WHERE bucket_at >= :since AND bucket_at < :until AND brokerage = ANY(:brokerages) GROUP BY 1 ORDER BY 1""")
+_READ_ENDED = sa.text("""
+    SELECT hour, sum(finished)::bigint, sum(failed)::bigint FROM broker.queue_record
+    WHERE hour >= :since AND hour < :until GROUP BY 1 ORDER BY 1""")
+# what waited is counted in every bucket anew: of an hour the last one counts
+_READ_WAITING = sa.text("""
+    WITH last AS (
+        SELECT brokerage, max(bucket_at) AS bucket_at FROM broker.waiting_counts
+        WHERE bucket_at >= :since AND bucket_at < :until
+        GROUP BY brokerage, floor(extract(epoch FROM bucket_at) / :step_s))
+    SELECT to_timestamp(floor(extract(epoch FROM bucket_at) / :step_s) * :step_s) AS at,
+           coalesce(nullif(main_reason, ''), reason) AS code, sum(chunks)::bigint AS chunks
+    FROM last JOIN broker.waiting_counts USING (brokerage, bucket_at) GROUP BY 1, 2 ORDER BY 1, 2""")
+_FIRST_BUCKET = sa.text("SELECT min(bucket_at) FROM broker.reason_counts WHERE bucket_at >= :since")
+
+
+def first_bucket(connection: sa.Connection, since: datetime) -> datetime | None:
+    """When decisions were first counted since an instant; None: never."""
+    found: datetime | None = connection.scalar(_FIRST_BUCKET, {"since": since})
+    return found
+
+
+def placed(
+    connection: sa.Connection, since: datetime, until: datetime, brokerages: Sequence[str]
+) -> list[tuple[datetime, int]]:
+    """Jobs that some brokerages placed, by the bucket of time in which they did."""
+    given = {"since": since, "until": until, "brokerages": list(brokerages)}
+    return [(row[0], int(row[1])) for row in connection.execute(_READ_PLACED, given)]
+
+
+def ended(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[datetime, int, int]]:
+    """Jobs that finished and that failed, by hour."""
+    rows = connection.execute(_READ_ENDED, {"since": since, "until": until})
+    return [(row[0], int(row[1]), int(row[2])) for row in rows]
+
+
+def waiting(
+    connection: sa.Connection, since: datetime, until: datetime, step_s: int
+) -> list[tuple[datetime, str, int]]:
+    """Chunks that waited at the end of each step, by reason."""
+    rows = connection.execute(_READ_WAITING, {"since": since, "until": until, "step_s": step_s})
+    return [(row[0], str(row[1]), int(row[2])) for row in rows]

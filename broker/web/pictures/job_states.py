@@ -1,0 +1,45 @@
+"""The jobs of tasks by state: how far they are, in words and as bars. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from broker.web.pictures.bars import Bar, bars
+
+#: States of jobs in the order of their life, each with the colour of what it means.
+STATES = {
+    "defined": "bar-wait", "assigned": "bar-wait", "waiting": "bar-wait", "activated": "bar-wait", "sent": "bar-wait",
+    "starting": "bar-wait", "running": "bar-good", "holding": "bar-good", "merging": "bar-good",
+    "transferring": "bar-good", "finished": "bar-left", "failed": "bar-lost", "cancelled": "bar-idle",
+    "closed": "bar-idle",
+}  # fmt: skip
+
+
+def progress_sentence(states: Mapping[str, int]) -> str:
+    """How far tasks are, by how many jobs are in which state. Pure."""
+    total = sum(states.values())
+    if not total:
+        return "no jobs yet"
+    finished, failed = states.get("finished", 0), states.get("failed", 0)
+    said = f"{finished:,} of {total:,} finished ({finished / total:.0%})"
+    return f"{said}, {failed:,} failed" if failed else said
+
+
+def states_picture(states: Mapping[str, int], task: int | None = None) -> Markup:
+    """Jobs by state, those that wait first; of one task each state leads to its jobs."""
+    order = [*STATES, *sorted(set(states) - set(STATES))]
+    lines = [
+        Bar(
+            name,
+            float(states[name]),
+            f"{states[name]:,}",
+            None if task is None else f"/jobs?{urlencode({'task': task, 'state': name})}",
+            class_=STATES.get(name, "bar-idle"),
+        )
+        for name in order
+        if states.get(name)
+    ]
+    return bars("Jobs by state", lines)

@@ -1,0 +1,9 @@
+"""The pages that the menu names, and a key of the tuning that the journeys set."""
+
+from __future__ import annotations
+
+KEY = "NQUEUED_SAT_CAP"
+MENU = (
+    "/", "/tasks", "/jobs", "/reasons", "/queues", "/nuclei", "/links", "/shares", "/map", "/pools", "/sources",
+    "/rules", "/tuning", "/pins", "/simulations", "/runs", "/service", "/glossary", "/search?q=BNL-ATL",
+)  # fmt: skip
