@@ -24,9 +24,9 @@ PICTURES = {
     "page-overview": ("/", 1440, 1180),
     "page-task": ("/tasks/43000069", 1280, 760),
     "page-queues": ("/queues", 1280, 900),
-    "page-map": ("/map", 1280, 1080),
+    "page-map": ("/map", 1440, 1080),
 }
-COLOURS = 96
+COLOURS = 256
 CYCLES = 3
 """Cycles of the job brokerage that are waited for, so that the pictures show a grid at work."""
 WITHIN_S, LOOK_EVERY_S = 300.0, 2.0

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.grid.pages.grid_map import Site
-from broker.service.answers.flow import Flow, WorkFlow, last_60_minutes
+from broker.service.answers.flow import Flow, WorkFlow, last_60_minutes, shown_steps
 from broker.service.pages.front import change, figures, tiles
 from broker.store.connection.database import Database
 from tests.web.test_other_pages import figures as words_of
@@ -30,6 +30,17 @@ def test_the_last_60_minutes_are_this_hour_and_a_part_of_the_one_before(minutes:
     hours = {NOON: 30.0 if minutes else 0.0, NOON - HOUR: 60.0}
     assert last_60_minutes(hours, NOON + timedelta(minutes=minutes)) == pytest.approx(about)
     assert last_60_minutes({NOON - 2 * HOUR: 9.0}, NOON) is None
+
+
+@pytest.mark.parametrize(
+    ("counted", "shown"),
+    [([], []), ([3], [3]), ([1, 2], [1, 2]), ([1, 3], [1]), ([0, 2, 3], [0, 2])],
+    ids=["nothing", "it goes on, but is the only one", "all are over", "one goes on", "one is missing"],
+)
+def test_the_step_that_goes_on_is_no_fall(counted: list[int], shown: list[int]) -> None:
+    starts = [NOON + at * HOUR for at in range(4)]
+    inside = [starts[at] + timedelta(minutes=59) for at in counted]
+    assert shown_steps(starts, inside, 3600) == [starts[at] for at in shown]
 
 
 @pytest.mark.parametrize(

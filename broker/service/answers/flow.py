@@ -79,6 +79,7 @@ def work_flow(asking: Asking) -> WorkFlow:
     ended = flow_reads.ended(connection, now - DAY - 3 * HOUR, until)
     waited = flow_reads.waiting(connection, starts[0], until, step_s)
     before = flow_reads.waiting(connection, now - DAY - HOUR, now - DAY, STEP_S)
+    seen = shown_steps(starts, [at for at, _, _ in waited], step_s)
     last = max((at for at, _, _ in waited), default=None)
     last_before = max((at for at, _, _ in before), default=None)
     return WorkFlow(
@@ -87,17 +88,17 @@ def work_flow(asking: Asking) -> WorkFlow:
         waiting=Flow(
             last_hour=_sum(chunks for at, _, chunks in waited if at == last) if waited else None,
             day_before=_sum(chunks for at, _, chunks in before if at == last_before) if before else None,
-            steps=_stepped(starts, [(at, chunks) for at, _, chunks in waited], step_s),
+            steps=_stepped(seen, [(at, chunks) for at, _, chunks in waited], step_s),
         ),
         placed=Flow(
             last_hour=_sum(jobs for at, jobs in placed if at > now - HOUR) if placed else None,
             day_before=_sum(jobs for _, jobs in earlier) if earlier else None,
-            steps=_stepped(starts, placed, step_s),
+            steps=_summed(starts, placed, step_s),
         ),
         finished=_ended(now, [(at, finished) for at, finished, _ in ended]),
         failed=_ended(now, [(at, failed) for at, _, failed in ended]),
         by_reason={
-            code: _stepped(starts, [(at, chunks) for at, other, chunks in waited if other == code], step_s)
+            code: _stepped(seen, [(at, chunks) for at, other, chunks in waited if other == code], step_s)
             for code in {code for _, code, _ in waited}
         },
     )
@@ -112,13 +113,25 @@ def _starts(now: datetime, step_s: int) -> list[datetime]:
     return [last - timedelta(seconds=step_s * back) for back in range(STEPS - 1, -1, -1)]
 
 
-def _stepped(starts: Sequence[datetime], found: Iterable[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
-    """Sums by step; the steps before the first one in which there is anything are left away."""
+def shown_steps(starts: Sequence[datetime], counted: Iterable[datetime], step_s: int) -> list[datetime]:
+    """The steps in which something was counted; the one that goes on only if there is none before it. Pure."""
+    known = {bucket_of(at, step_s) for at in counted}
+    found = [at for at in starts if at in known]
+    return found[:-1] if len(found) > 1 and found[-1] == starts[-1] else found
+
+
+def _stepped(shown: Sequence[datetime], found: Iterable[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
+    """Sums by step."""
     sums: defaultdict[datetime, float] = defaultdict(float)
     for at, value in found:
         sums[bucket_of(at, step_s)] += value
-    known = [at for at in starts if at in sums]
-    return tuple(sums.get(at, 0.0) for at in starts if known and at >= known[0])
+    return tuple(sums[at] for at in shown)
+
+
+def _summed(starts: Sequence[datetime], found: Sequence[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
+    """Sums by step from the first in which there is anything: a later one in which there is nothing is 0."""
+    known = shown_steps(starts, [at for at, _ in found], step_s)
+    return _stepped([at for at in starts if known and known[0] <= at <= known[-1]], found, step_s)
 
 
 def _ended(now: datetime, by_hour: Sequence[tuple[datetime, float]]) -> Flow:
@@ -127,7 +140,7 @@ def _ended(now: datetime, by_hour: Sequence[tuple[datetime, float]]) -> Flow:
     return Flow(
         last_hour=last_60_minutes(hours, now),
         day_before=last_60_minutes(hours, now - DAY),
-        steps=_stepped(_starts(now, STEP_S), steps, STEP_S),
+        steps=_summed(_starts(now, STEP_S), steps, STEP_S),
     )
 
 

@@ -165,7 +165,7 @@ def sparkline(title: str, values: Sequence[float], class_: str = "link") -> Mark
     points = [(at * step, 2 + tall * (1 - value / largest)) for at, value in enumerate(values)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     drawn = [element("title", title)]
-    if points:
+    if len(points) > 1:
         area = f"0,{SPARK_HEIGHT:.0f} {line} {points[-1][0]:.1f},{SPARK_HEIGHT:.0f}"
         drawn.append(element("polygon", points=area, class_=f"under {class_}"))
         drawn.append(element("polyline", points=line, class_=f"line {class_}"))
