@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.image.container import Image
-from tests.operations.postgres_cluster import PostgresCluster
+from tests.operations.postgres_cluster import PostgresCluster, open_folder
 
 FOLDER = "BROKER_TEST_IMAGE"
 """Variable of the environment: the folder of ``.ci/build-image``."""
@@ -32,12 +32,9 @@ def image() -> Image:
 
 
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
+def cluster() -> Iterator[PostgresCluster]:
     """A PostgreSQL over TCP, as the service ``database`` of docker-compose.yml is one."""
-    folder = tmp_path_factory.mktemp("cluster")
-    for above in (folder, folder.parent, folder.parent.parent):
-        above.chmod(0o755)
-    found = PostgresCluster(folder, "p@ss/w:rd?%")
+    found = PostgresCluster(open_folder("cluster"), "p@ss/w:rd?%")
     found.make()
     found.start()
     yield found

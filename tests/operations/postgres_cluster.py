@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import socket
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -21,6 +22,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def open_folder(name: str) -> Path:
+    """A new folder that the account of a server can walk to: those of pytest are closed to it."""
+    folder = Path(tempfile.mkdtemp(prefix=f"gridbroker-{name}-"))
+    folder.chmod(0o755)
+    return folder
 
 
 class PostgresCluster:

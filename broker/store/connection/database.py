@@ -21,6 +21,7 @@ from broker.store.connection.errors import (
     CommitOutcomeUnknown,
     ConnectionCut,
     DatabaseUnavailable,
+    OnlyReads,
     ServerTooOld,
 )
 from broker.store.connection.open_connections import OpenConnections
@@ -54,6 +55,8 @@ _made: ContextVar[list[psycopg.Connection[Any]] | None] = ContextVar("_made", de
 _LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
 """SQLSTATEs (PostgreSQL documentation, appendix A) after which the session is gone. The last two are time limits of
 transactions; the driver counts them as internal errors, not as operational ones."""
+_ONLY_READS = "25006"
+"""SQLSTATE of a statement that writes in a transaction that may not, as on a standby."""
 _REMEDY = "check that PostgreSQL runs there and that the address is right (--db or BROKER_DATABASE_URL)"
 
 
@@ -156,6 +159,7 @@ class Database:
         Raises:
             DatabaseUnavailable: no connection, or it was lost; nothing was kept.
             CommitOutcomeUnknown: it was lost during COMMIT.
+            OnlyReads: the block writes, and the server is a standby.
         """
         with self._connection() as connection:
             transaction = connection.begin()
@@ -164,6 +168,9 @@ class Database:
                 yield connection
             except BaseException as error:
                 self._roll_back(transaction)
+                if _sqlstate(error) == _ONLY_READS:
+                    what, remedy = "this server only reads: it follows another one", "name the primary for what writes"
+                    raise OnlyReads(what, self._shown, remedy) from error
                 self._raise_if_lost(error)
                 raise
             self._commit(transaction)
@@ -340,6 +347,12 @@ def _bound_pool(engine: sa.Engine) -> None:
         except (psycopg.Error, OSError) as error:
             raise sa_exc.InvalidatePoolError from error
 
+    @sa.event.listens_for(engine, "checkin")
+    def leave_to_the_server(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
+        """After one that only reads, SQLAlchemy asks for transactions that write; a standby begins none of these."""
+        if connection is not None and connection.read_only is False and not connection.closed:
+            connection.read_only = None
+
 
 def _close_on_return(pool: sa.Pool) -> None:
     """Close what comes back to ``pool`` from now on: after a disposal nobody takes it out again."""
@@ -360,6 +373,11 @@ def _cut_after(connection: psycopg.Connection[Any], seconds: float) -> Iterator[
     work = OpenConnections()
     with work.using(connection), DEADLINES.after(seconds, lambda: work.cut(f"no answer within {seconds:g} s")):
         yield
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    found = error.orig if isinstance(error, sa_exc.DBAPIError) else error
+    return found.sqlstate if isinstance(found, psycopg.Error) else None
 
 
 def is_connection_lost(error: BaseException) -> bool:

@@ -31,6 +31,10 @@ class ServerTooOld(Refused):
     """The PostgreSQL server is older than the oldest that is supported."""
 
 
+class OnlyReads(Refused):
+    """Something was to be written to a standby, or over a connection that may only read."""
+
+
 class SchemaMissing(Refused):
     """The database holds no schema of ours."""
 
