@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 _TOKEN = re.compile(r"^([A-Z]{2})=(-?\d+)$")
+#: What a task began with before retry rules gave its jobs less input; for these rules alone.
+_KEPT_BY_RETRIES = "RM="
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def parse_split_rule(text: str | None) -> SplitRule:
     malformed: list[str] = []
     for piece in (text or "").split(","):
         stripped = piece.strip()
-        if not stripped:
+        if not stripped or stripped.startswith(_KEPT_BY_RETRIES):
             continue
         match = _TOKEN.match(stripped)
         if match is None:

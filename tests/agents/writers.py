@@ -31,12 +31,13 @@ from tests.agents.feeds.running import Feeding
 from tests.agents.feeds.wanting import want
 from tests.agents.formats import test_features
 from tests.agents.grid import test_summary_refreshing
-from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_timeouts
+from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_retries, test_timeouts
 from tests.agents.moving_jobs import fill as fill_moving
 from tests.agents.outcomes import test_outcomes
 from tests.agents.pilots import test_completion, test_pilot_demand, test_submitter
 from tests.agents.pilots.test_activation import replica as dataset_replica
 from tests.agents.pilots.test_activation import scenario as waiting_jobs
+from tests.agents.tasks import test_task_sizing
 from tests.agents.upkeep import test_cleanup
 from tests.brokerages import analysis_grid, small_grid, task_grid, test_generic_scenarios
 from tests.feeds import documents
@@ -136,6 +137,14 @@ def fill_submission(database: Database, folder: Path) -> None:
 
 def fill_ends(database: Database, folder: Path) -> None:
     test_outcomes.archive(database, test_outcomes.failed(1, 0))
+
+
+def fill_scouts(database: Database, folder: Path) -> None:
+    test_task_sizing.worked(database, 5)
+
+
+def fill_failed(database: Database, folder: Path) -> None:
+    test_retries.failing(database, test_retries.panda_rule(1, "no_retry"))
 
 
 def fill_jobs(database: Database, folder: Path) -> None:
@@ -258,7 +267,8 @@ def fill_old(database: Database, folder: Path) -> dict[str, Any]:
 CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
     "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
-    "(queue_cores)", "(job_status_reports)", "(feed_runs)", "(sandboxes)",
+    "(queue_cores)", "(retry_actions)", "(failed_jobs)", "(request_changes)", "(request_learned)",
+    "(job_status_reports)", "(feed_runs)", "(sandboxes)",
     "(submitted_pilots)", "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip
 """Kinds of rows that the clean-up removes, each in a transaction."""
@@ -288,6 +298,8 @@ WRITERS: Mapping[str, Writer] = {
     ),
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
     "outcomes": Writer(fill_ends, ("batch", "running")),
+    "task_sizing": Writer(fill_scouts, ("(tuning)", "task")),
+    "retries": Writer(fill_failed, ("(tuning)", "batch")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "pilot_demand": Writer(fill_wanting, ("demand",)),
     "submitter": Writer(fill_submitted, ("plan", "submitted", "workers")),

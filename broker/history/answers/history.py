@@ -23,6 +23,7 @@ from broker.history.answers.stored_states import main_code
 from broker.history.model.story import Event, story
 from broker.history.statements.history_reads import read_record
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
+from broker.retries.answers.retries import RetryActionLine, actions_of
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
 from broker.store.query_context import Answer, Asking, NothingFound
 
@@ -57,8 +58,8 @@ class HistoryEvent(Answer):
     Attributes:
         at: when, or since when.
         until: of folded decisions the instant of the last; None of what has no length.
-        event: ``decision``, ``tuning``, ``status``, ``job_action``, ``rebrokered_from``, ``queue``, ``pin`` or
-            ``source``.
+        event: ``decision``, ``tuning``, ``status``, ``job_action``, ``rebrokered_from``, ``queue``, ``pin``,
+            ``source`` or ``retry_rule``.
         about: what is known of it, by the kind of event.
     """
 
@@ -107,7 +108,8 @@ def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> H
         {name: pins_of_queue(asking.connection, name, MOST_CHANGES) for name in queues},
     )
     start = datetime.fromisoformat(events[0]["at"])
-    more = [*beside_events(beside, start, asking.now), *source_events(folded, read)]
+    retried = retry_events(actions_of(asking, task=jeditaskid, since=since))
+    more = [*beside_events(beside, start, asking.now), *source_events(folded, read), *retried]
     every = sorted([*map(_event, folded), *more], key=lambda event: event.at)
     return History(now=asking.now, jeditaskid=jeditaskid, events=tuple(every))
 
@@ -219,6 +221,17 @@ def source_events(events: Sequence[Event], read: Mapping[int, StoredDecision]) -
         unusable = notes
 
 
+def retry_events(actions: Iterable[RetryActionLine]) -> Iterator[HistoryEvent]:
+    """What retry rules did, the jobs of one instant to which one did the same as one event. Pure."""
+    alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for one in actions:
+        alike[one.acted_at, one.rule, one.action, one.active, one.target, one.reason].append(one.pandaid)
+    for (at, rule, action, active, target, reason), jobs in alike.items():
+        about = {"rule": rule, "action": action, "active": active, "target": target, "reason": reason}
+        about |= {"jobs": len(jobs), "first_pandaid": jobs[0]}
+        yield HistoryEvent(at=at, until=None, event="retry_rule", about=about)
+
+
 About = Mapping[str, Any]
 SHOWN_QUEUES = 6
 
@@ -310,6 +323,12 @@ def _source(about: About) -> str:
     return f"source {about['source']} is {about['state']}"
 
 
+def _retry(about: About) -> str:
+    jobs = f"job {about['first_pandaid']}" if about["jobs"] == 1 else f"{number(about['jobs'])} jobs"
+    mode = "" if about["active"] else " (passive: nothing was done)"
+    return f"retry rule {about['rule']}, {about['action']}, after {jobs}: {about['reason']}{mode}"
+
+
 _WORDS: Mapping[str, Callable[[About], str]] = {
     "decision": _decision,
     "tuning": _tuning,
@@ -319,4 +338,5 @@ _WORDS: Mapping[str, Callable[[About], str]] = {
     "queue": _queue,
     "pin": _pin,
     "source": _source,
+    "retry_rule": _retry,
 }

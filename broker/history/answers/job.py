@@ -40,6 +40,7 @@ from broker.history.statements.task_facts import (
     read_statuses,
 )
 from broker.resources import path
+from broker.retries.answers.retries import actions_of
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
 from broker.store.query_context import Asking, NothingFound
 
@@ -158,6 +159,7 @@ def job_answer(asking: Asking, pandaid: int) -> JobAnswer:
         placement=_placement(asking, job),
         attempts=_attempts(asking, job, classes),
         steps=tuple(sorted(steps, key=lambda step: step.at)),
+        retries=actions_of(asking, job=pandaid),
     )
 
 

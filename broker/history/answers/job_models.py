@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from broker.history.model.error_classes import Failure
+from broker.retries.answers.retries import RetryActionLine
 from broker.store.query_context import Answer
 
 MOST_LINES = 100_000
@@ -121,6 +122,7 @@ class JobAnswer(JobLine):
         log_url: of its log, by the pattern of ``error_classes.yaml``; null without.
         placement: why it is there; null where the decision is not stored any more.
         attempts: the jobs that had the same input, the oldest first; empty where there was one only.
+        retries: what retry rules made of its failure.
     """
 
     now: datetime
@@ -131,6 +133,7 @@ class JobAnswer(JobLine):
     placement: JobPlacement | None
     attempts: tuple[JobAttempt, ...]
     steps: tuple[JobStep, ...]
+    retries: tuple[RetryActionLine, ...] = ()
 
 
 class ErrorCount(Answer):

@@ -94,6 +94,9 @@ def show_job(found: JobAnswer) -> None:
     if found.failures:
         codes = [(one.error, one.meaning, one.error_class, _faults(one), one.diag) for one in found.failures]
         print_table(("code", "meaning", "class", "fault", "diagnostics"), codes, title="Why it failed")
+    if found.retries:
+        rules = [(one.rule, one.action, "active" if one.active else "passive", one.reason) for one in found.retries]
+        print_table(("rule", "action", "mode", "what it did"), rules, title="Retry rules")
     if found.attempts:
         tried = [(*_row(one.job)[:1], *_row(one.job)[2:6], one.inputs, _changes(one.changed)) for one in found.attempts]
         print_table(("job", "state", "queue", "error", "fault", "inputs", "changed"), tried, title="Attempts")

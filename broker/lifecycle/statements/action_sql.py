@@ -124,6 +124,14 @@ SELECT %(run_id)s, %(agent)s, pandaid, jeditaskid, queue, old_status,
 FROM staged_moves WHERE taken ORDER BY pandaid
 """
 
+# Retry rules look at jobs of ours that failed; see the agent retries.
+TO_RULES = """
+INSERT INTO {broker}.failed_jobs (pandaid, failed_at)
+SELECT pandaid, %(now)s AT TIME ZONE 'UTC' FROM staged_moves
+WHERE taken AND NOT is_told AND new_status = 'failed' AND jeditaskid IS NOT NULL ORDER BY pandaid
+ON CONFLICT DO NOTHING
+"""
+
 TAKEN = "SELECT pandaid FROM staged_moves WHERE taken ORDER BY pandaid"
 
 

@@ -158,6 +158,8 @@ def _end_taken(batch: MoveBatch, by: ActionContext) -> tuple[tuple[int, ...], in
     batch.run(statements.END_OUTPUTS, events_are_counted=by.standalone)
     ((files, lost),) = batch.run(statements.GIVE_BACK, events_are_counted=by.standalone)
     batch.run(statements.RECORD, run_id=by.run_id, agent=by.agent)
+    if by.standalone:
+        batch.run(statements.TO_RULES)
     return tuple(pandaid for (pandaid,) in batch.run(statements.TAKEN)), files, lost
 
 

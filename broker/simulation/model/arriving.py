@@ -9,6 +9,7 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.simulation.model.job_kinds import JobDraws, draw_jobs, draw_memory_used_mb
 from broker.simulation.model.job_states import TaskState, new_task
+from broker.simulation.model.right_sizing import MemoryRecord
 from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.streams import stream
 
@@ -32,6 +33,8 @@ def arriving(scenario: Scenario, seed: int, task: Task, now_s: float, nucleus: i
     if scenario.memory_slack >= 0:
         used = draw_memory_used_mb(kind, task.jobs, seed, task.number)
         state.memory_used_mb = None if used is None else used * task.memory_factor
+        if used is not None and scenario.requests != "asked":
+            state.memory_record = MemoryRecord()
     if scenario.transfer_failures.stage_in > 0:
         state.stage_in_fails = _stage_in_fails(scenario, seed, task)
     if 0 < scenario.scouts < task.jobs and task.running_at < 0 and not task.scouted:

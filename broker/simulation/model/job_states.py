@@ -10,6 +10,7 @@ import numpy as np
 from broker.domain.arrays import Floats, Ints
 from broker.domain.grid import COUNTED_STATUSES
 from broker.simulation.model.job_kinds import JobDraws, JobKind
+from broker.simulation.model.right_sizing import MemoryRecord
 from broker.simulation.model.scenario import Task
 
 #: Positions of the states of jobs in counts; a job that waits at a queue is activated.
@@ -74,6 +75,7 @@ class TaskState:
         held: jobs that wait for the scouts of the task, as a stack.
         measured_work_hs06s: CPU work of a job as the scouts had it, None before.
         ended: attempts that finished and that failed, by name of the queue, where the scenario counts them.
+        memory_record: memory that its ended jobs used, None where requests stay as they are.
         stage_in_fails: (n, A) uniform draws for each attempt, None where stage-ins never fail.
     """
 
@@ -98,10 +100,14 @@ class TaskState:
     measured_work_hs06s: float | None = None
     ended: dict[str, list[int]] = field(default_factory=dict)
     stage_in_fails: Floats | None = None
+    memory_record: MemoryRecord | None = None
 
     def memory_gb(self, index: int) -> float:
-        """What a job holds: what its kind asks for, doubled each time that it was killed for memory."""
-        return float(self.kind.cores * self.kind.memory_gb_core * 2 ** self.memory_kills.get(index, 0))
+        """What a job holds: what its kind or its task asks for, doubled each time that it was killed for memory."""
+        asked = float(self.kind.cores * self.kind.memory_gb_core)
+        if self.memory_record is not None and self.memory_record.request_mb is not None:
+            asked = self.memory_record.request_mb / 1024.0
+        return asked * 2.0 ** self.memory_kills.get(index, 0)
 
     @property
     def jobs_left(self) -> int:

@@ -116,6 +116,8 @@ class Tally:
     no_space: int = 0
     over_memory: int = 0
     over_walltime: int = 0
+    memory_asked_gb_h: float = 0.0
+    memory_used_gb_h: float = 0.0
     failed_stage_ins: int = 0
     failed_transfers: int = 0
     wasted_bytes: float = 0.0

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.job_kinds import KINDS, JobKind
 from broker.snapshot.raw import RawSource
+from broker.simulation.model.right_sizing import Requests
 
 PullOrPush = Literal["pull", "push"]
 #: Shortest seconds between two cycles or readings, longest time, and most jobs of a task and cores of a queue:
@@ -184,6 +185,8 @@ class Scenario:
         enforce_walltime: whether a job is killed at the limit of its queue, with all its time lost.
         transfer_failures: of output and of stage-in.
         scouts: jobs of a task that run before the others; 0 for none. A task of which no scout finishes is broken.
+        requests: what jobs ask of memory when some of their task have ended: what they ``asked`` for, what PanDA makes
+            of its ``scouts``, or a ``learned`` quantile; only where memory is enforced.
         counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
         transfer_outages: of storages and links.
         known: sources of a stored snapshot that do not move, in place of the made ones.
@@ -220,6 +223,7 @@ class Scenario:
     counts_bad_jobs: bool = False
     transfer_outages: tuple[TransferOutage, ...] = ()
     known: tuple[RawSource, ...] = ()
+    requests: Requests = "asked"
 
     @property
     def end_s(self) -> float:

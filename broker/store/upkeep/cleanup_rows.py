@@ -71,6 +71,10 @@ LEARNED_TABLES = (
 QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
 QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")
 QUEUE_CORES = AgedRows("queue_cores", "queue_cores", "hour")
+RETRY_ACTIONS = AgedRows("retry_actions", "retry_actions", "acted_at")
+FAILED_JOBS = AgedRows("failed_jobs", "failed_jobs", "failed_at")
+REQUEST_CHANGES = AgedRows("request_changes", "request_changes", "changed_at")
+REQUEST_LEARNED = AgedRows("request_learned", "request_learned", "evaluated_at")
 JOB_STATUS_REPORTS = AgedRows("job_status_reports", "job_status_reports", "reported_at")
 # Expiries and heartbeats are of the database's clock, and so is the proof that nobody holds or lives any more.
 LEASES = AgedRows("leases", "leases", "expires_at", "r.expires_at < clock_timestamp()")

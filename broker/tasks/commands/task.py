@@ -17,6 +17,7 @@ from broker.formats.commands.sss import instant
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import TaskSubmission, task_submission
 from broker.tasks.commands import verbs
+from broker.tasks.commands.show import show
 from broker.tasks.model.datasets import read_file
 from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
@@ -49,6 +50,7 @@ for _name, _verb in (
     ("priority", verbs.priority),
     ("try-now", verbs.try_now),
     ("audit", verbs.audit),
+    ("show", show),
 ):
     app.command(name=_name)(_verb)
 

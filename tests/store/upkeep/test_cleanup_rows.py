@@ -29,6 +29,20 @@ ROW = {
         ":time, 'q' || :n, 'k', 'p', 'r', 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}'",
     ),
     "queue_failures": ("hour, queue, kind, error_class, fault, failed", ":time, 'q' || :n, 'k', 'e', 'site', 1"),
+    "retry_actions": (
+        "acted_at, pandaid, attemptnr, jeditaskid, rule, rules_version, errorsource, errorcode, action, active, "
+        "target, rows_changed, before, after, reason, evidence",
+        ":time, :n, 1, 1, 'r', 'v', 's', 1, 'no_retry', true, 'none', 0, '{}', '{}', 'r', '{}'",
+    ),
+    "request_changes": (
+        "changed_at, jeditaskid, source, active, before, after, reason",
+        ":time, :n, 'scouts', true, '{}', '{}', 'r'",
+    ),
+    "request_learned": (
+        "evaluated_at, jeditaskid, processingtype, transformation, release, cores, finished, killed, scouts, unknown",
+        ":time, :n, '', '', '', 1, 5, 0, '{}', ''",
+    ),
+    "failed_jobs": ("failed_at, pandaid", ":time, :n"),
     "queue_cores": ("hour, queue, kind, most_cores_running", ":time, 'q' || :n, 'all', 8"),
     "sandboxes": (
         "used_at, name, username, size_bytes, checksum, uploaded_at, content",

@@ -1,0 +1,156 @@
+"""The agent that works out what tasks need from their scouts and finished jobs, and changes what they ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from time import perf_counter
+
+import sqlalchemy as sa
+from pydantic import Field
+
+from agents.brokerage.grid_reading import tuning_of
+from agents.service import fault_points
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.domain.quantiles import learned_quantile
+from broker.gdpconfig.tuning import Tuning
+from broker.sizing.model.requests import Change, is_due, kind_change, learned_change, scouts_change
+from broker.sizing.model.scout_values import ScoutSettings, job_memory_kb, scout_values
+from broker.sizing.statements import request_rows
+from broker.sizing.statements.request_rows import SizedTask
+from broker.store.schema import migrate
+
+BY_SCOUTS, LEARNED = "SCOUT_REQUESTS", "LEARNED_REQUESTS"
+RANK, MARGIN, LEAST = "LEARNED_REQUESTS_PERCENTILE", "LEARNED_REQUESTS_MARGIN", "LEARNED_REQUESTS_LEAST_JOBS"
+
+
+class TaskSizingOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        tasks_of_a_cycle: tasks looked at in one cycle, those first that were never, or longest ago.
+        new_hours: tasks that are not older are asked about by their kind.
+        kind_days: what tasks of a kind needed counts for so long.
+    """
+
+    tasks_of_a_cycle: int = Field(default=500, ge=1)
+    new_hours: float = Field(default=24.0, gt=0, le=24 * 30)
+    kind_days: float = Field(default=30.0, gt=0, le=365)
+
+
+class TaskSizingAgent(Agent[TaskSizingOptions]):
+    """Looks at tasks with 5, 10, 20 .. finished jobs; keeps what they need, and changes requests where keys say so."""
+
+    name = "task_sizing"
+    title = "what tasks ask for, by their scouts and finished jobs"
+    options_type = TaskSizingOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Look at the tasks that are due, each in a transaction of its own."""
+        installation = migrate.check(context.database)
+        if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
+            return CycleReport(notes=("PanDA's own watchdog sets what tasks ask for",))
+        started = perf_counter()
+        tuning, names = tuning_of(context).tuning(None), context.database.names
+        counts: Counter[str] = Counter(looked_at=0, changed=0, passive=0, of_kind=0, busy=0)
+        most, tasks = self.options.tasks_of_a_cycle, context.request.task_ids
+        since = context.now - timedelta(hours=self.options.new_hours)
+        with context.database.read_snapshot() as connection:
+            due = request_rows.due_tasks(connection, names, most, tasks)
+            new = request_rows.new_tasks(connection, names, most, tasks, since) if tuning.flag(LEARNED) else []
+        for number in due:
+            context.check()
+            with context.transaction() as connection:
+                self._look(connection, context, number, tuning, counts)
+                fault_points.reach("after_write_before_commit")
+        for number in [one for one in new if one not in set(due)]:
+            context.check()
+            with context.transaction() as connection:
+                self._of_kind(connection, context, number, tuning, counts)
+        return CycleReport(dict(counts), {"tasks_s": perf_counter() - started})
+
+    def _look(
+        self, connection: sa.Connection, context: CycleContext, number: int, tuning: Tuning, counts: Counter[str]
+    ) -> None:
+        """Work out what one task needs."""
+        names = context.database.names
+        task = (
+            request_rows.lock_task(connection, names, number)
+            if context.writes
+            else self._read(connection, context, number)
+        )
+        if task is None:
+            counts["busy"] += 1
+            return
+        finished, jobs = request_rows.read_ended(connection, names, number)
+        before = request_rows.read_learned(connection, number)
+        if not is_due(
+            finished, None if before is None else before["finished"], is_asked=task.row["walltimeunit"] is None
+        ):
+            return
+        values = scout_values(jobs, task.request, scout_settings(tuning))
+        memory = job_memory_kb(jobs, task.request)
+        killed = request_rows.read_killed(connection, names, task)
+        rank, margin = tuning.number(RANK), tuning.number(MARGIN)
+        used_mb = memory[memory > 0] / 1024.0
+        learned = learned_quantile(used_mb, killed / 1024.0, rank, int(tuning.number(LEAST)))
+        counts["looked_at"] += 1
+        changes = [(scouts_change(task.row, values, finished), tuning.flag(BY_SCOUTS))]
+        if tuning.flag(LEARNED):
+            own = learned_change({**task.row, **(values if tuning.flag(BY_SCOUTS) else {})}, learned, rank, margin)
+            changes.append((own, True))
+        if context.writes:
+            request_rows.keep(connection, task, finished, values, learned, context.now)
+        self._make(connection, context, task, changes, counts)
+
+    def _of_kind(
+        self, connection: sa.Connection, context: CycleContext, number: int, tuning: Tuning, counts: Counter[str]
+    ) -> None:
+        """Let a task of which nothing is known ask for what tasks of its kind need."""
+        task = request_rows.lock_task(connection, context.database.names, number) if context.writes else None
+        task = task or self._read(connection, context, number)
+        if task is None:
+            counts["busy"] += 1
+            return
+        asks = request_rows.asks_of_kind(connection, task, context.now, self.options.kind_days)
+        change = kind_change(task.row, asks, tuning.number(MARGIN))
+        counts["of_kind"] += change is not None
+        self._make(connection, context, task, [(change, True)], counts)
+
+    def _read(self, connection: sa.Connection, context: CycleContext, number: int) -> SizedTask | None:
+        """A task without a lock, where nothing is written."""
+        return None if context.writes else request_rows.read_task(connection, context.database.names, number)
+
+    def _make(
+        self,
+        connection: sa.Connection,
+        context: CycleContext,
+        task: SizedTask,
+        changes: list[tuple[Change | None, bool]],
+        counts: Counter[str],
+    ) -> None:
+        for change, active in changes:
+            if change is None:
+                continue
+            counts["changed" if active else "passive"] += 1
+            if context.writes:
+                request_rows.change_task(
+                    connection, context.database.names, task, change, context.run_id, context.now, active
+                )
+            if context.request.emit is not None:
+                context.request.emit({
+                    "jeditaskid": task.jeditaskid, "source": change.source, "active": active,
+                    "before": dict(change.before), "after": dict(change.after), "reason": change.reason,
+                })  # fmt: skip
+
+
+def scout_settings(tuning: Tuning) -> ScoutSettings:
+    """PanDA's keys for what scouts say; 0 sets no limit."""
+    least, cap = tuning.number("SCOUT_RAMCOUNT_MIN"), tuning.number("SCOUT_DISK_IO_CAP")
+    return ScoutSettings(
+        tuning.number("SCOUT_RAMCOUNT_RANK"),
+        int(tuning.number("SCOUT_RAMCOUNT_MARGIN")),
+        int(least) or None,
+        tuning.number("SCOUT_CPUTIME_RANK"),
+        cap or None,
+    )

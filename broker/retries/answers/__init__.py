@@ -1,0 +1,1 @@
+"""Rules as typed answers, and what they would have done."""

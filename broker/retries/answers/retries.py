@@ -1,0 +1,415 @@
+"""Retry rules as typed answers: which there are, what one would have done to jobs that failed, and new ones."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any, get_args
+
+import sqlalchemy as sa
+from pydantic import BaseModel, ConfigDict, Field
+
+from broker.errors import WRONG_USAGE, BrokerError, NotFound, nearest
+from broker.retries.model.retry_effects import Effect, effect_of
+from broker.retries.model.retry_rules import (
+    OWN_DEFAULTS,
+    PARAMETERS,
+    SOURCES,
+    Action,
+    RetryRule,
+    fits,
+    read_parameters,
+)
+from broker.retries.statements import retry_rows
+from broker.retries.statements.retry_rows import Editing, FailedRow, KnownRule
+from broker.retries.statements.retry_writes import retry_actions
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.query_context import Answer, Asking
+
+MOST_JOBS = 20_000
+"""Failed jobs that a test of a rule looks at, the newest first."""
+MOST_EXAMPLES = 20
+MOST_ATTEMPTS = 32_767
+
+_ACTIONS: tuple[Action, ...] = get_args(Action)
+
+
+class WrongRule(BrokerError):
+    """A retry rule that could not act as it is written."""
+
+    exit_status = WRONG_USAGE
+    http_status = 400
+
+
+class NewRule(BaseModel):
+    """A retry rule as it is written: what errors it is for, and what it does.
+
+    Attributes:
+        source: of the error: ``pilotErrorCode``, ``exeErrorCode``, ``ddmErrorCode``, ``transExitCode`` and so on.
+        code: of the error.
+        action: what is done.
+        diag: regular expression that the message must match from its start.
+        parameters: of the action, ``name=value`` with ``&`` between them, as in PanDA's tables.
+        architecture, release, work_queue: the jobs that it is for; any without.
+        active: false: what it would do is only recorded.
+        expires: until when it counts.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    source: Annotated[str, Field(max_length=64)]
+    code: Annotated[int, Field(ge=-(2**31), le=2**31)]
+    action: Annotated[str, Field(max_length=64)]
+    diag: Annotated[str | None, Field(max_length=256, pattern=r"^[^\x00]*$")] = None
+    parameters: Annotated[str | None, Field(max_length=256)] = None
+    architecture: Annotated[str | None, Field(max_length=256, pattern=r"^[^\x00]*$")] = None
+    release: Annotated[str | None, Field(max_length=64, pattern=r"^[^\x00]*$")] = None
+    work_queue: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    active: bool = False
+    expires: datetime | None = None
+
+    def rule(self, number: int = 0) -> RetryRule:
+        """The rule that is meant.
+
+        Raises:
+            WrongRule: source, action, pattern or a parameter is none that could be used.
+        """
+        source = _named(self.source, tuple(SOURCES), "source")
+        action = next(one for one in _ACTIONS if one == _named(self.action, _ACTIONS, "action"))
+        if self.code == 0:
+            raise WrongRule("0 is no error code", "code", "write the code of an error")
+        given = {**OWN_DEFAULTS.get(action, {}), **self._parameters(action)}
+        rule = RetryRule(
+            "broker", number, source, self.code, action, self.active, self.diag or None, given,
+            self.architecture or None, self.release or None, self.work_queue,
+        )  # fmt: skip
+        if rule.fault is not None:
+            raise WrongRule(rule.fault, "rule", "correct it; broker retry-rule add --help says what each part is")
+        if rule.most_attempts is not None and rule.most_attempts > MOST_ATTEMPTS:
+            raise WrongRule(
+                f"maxAttempt={rule.most_attempts} is too many", "parameters", f"write at most {MOST_ATTEMPTS}"
+            )
+        return rule
+
+    def _parameters(self, action: Action) -> dict[str, str]:
+        found = read_parameters(self.parameters) if self.parameters else {}
+        if self.parameters and not found:
+            raise WrongRule(f"not name=value: {self.parameters[:80]}", "parameters", "write name=value&name=value")
+        for name, value in found.items():
+            pattern = PARAMETERS[action].get(name)
+            if pattern is None:
+                known = ", ".join(PARAMETERS[action]) or "none"
+                raise WrongRule(f"{action} has no parameter {name[:40]}", "parameters", f"it has: {known}")
+            if re.fullmatch(pattern, value) is None:
+                raise WrongRule(
+                    f"{name}={value[:40]} cannot be used", "parameters", "see docs/how-to/retry-failed-jobs.md"
+                )
+        steps = [int(one) for one in found.get("steps", "").split(",") if one]
+        if steps != sorted(set(steps)):
+            raise WrongRule("the attempts of steps do not rise", "parameters", "write for example steps=2,4,7")
+        return found
+
+
+def _named(given: str, known: Sequence[str], what: str) -> str:
+    exact = {one.lower(): one for one in known}.get(given.lower())
+    if exact is None:
+        near = nearest(given, known)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+        raise WrongRule(f"there is no {what} {given[:64]}", what, hint)
+    return exact
+
+
+class RuleLine(Answer):
+    """A retry rule.
+
+    Attributes:
+        rule: its name: ``panda:12`` of PanDA's tables, ``broker:3`` of our own.
+        active: false where it is passive: by itself, or its action in PanDA's tables.
+        counts: whether it is in force: not expired, not removed, its action known.
+        fault: why it cannot act; null where it can.
+        about: what is written with it.
+    """
+
+    rule: str
+    source: str | None
+    code: int | None
+    action: str
+    active: bool
+    counts: bool
+    diag: str | None
+    parameters: dict[str, str]
+    architecture: str | None
+    release: str | None
+    work_queue: int | None
+    expires: datetime | None
+    fault: str | None
+    about: str
+    added_at: datetime | None
+    added_by: str | None
+    removed_at: datetime | None
+    removed_by: str | None
+
+
+class RuleList(Answer):
+    """The retry rules, PanDA's first."""
+
+    now: datetime
+    rules: tuple[RuleLine, ...]
+
+
+class RetryActionLine(Answer):
+    """What a rule did to the input of a job or its task, or would have done.
+
+    Attributes:
+        active: false: it was passive, and nothing was done.
+        target: ``files`` of the job, its ``task``, or ``none``.
+        rows_changed: rows that are different by it.
+        before, after: columns with their values.
+        reason: in words.
+        evidence: message of the error, memory and time that were measured and asked for.
+    """
+
+    acted_at: datetime
+    pandaid: int
+    attemptnr: int
+    queue: str | None
+    rule: str
+    rules_version: str
+    errorsource: str
+    errorcode: int
+    action: str
+    active: bool
+    target: str
+    rows_changed: int
+    before: dict[str, Any]
+    after: dict[str, Any]
+    reason: str
+    evidence: dict[str, Any]
+
+
+class WouldHave(Answer):
+    """What a rule would have done to one failed job."""
+
+    pandaid: int
+    jeditaskid: int
+    queue: str | None
+    attemptnr: int
+    diag: str
+    target: str
+    after: dict[str, Any]
+    reason: str
+
+
+class RuleTest(Answer):
+    """What a rule would have done to the jobs that failed since an instant.
+
+    Attributes:
+        looked_at: failed jobs with its source and code; ``is_cut``: there were more, the newest were looked at.
+        jobs, tasks: to which it would have applied: its message and scope are theirs too.
+        by_queue, by_effect: these jobs by queue, and by what would have been done, the most frequent first.
+        later_attempts: jobs that had the same input afterwards and that the rule would have prevented.
+        later_core_h: core hours of these that failed: what the rule saves.
+        later_finished, later_finished_core_h: those of them that finished: what the rule costs.
+        examples: the newest jobs.
+    """
+
+    now: datetime
+    since: datetime
+    rule: RuleLine
+    looked_at: int
+    is_cut: bool
+    jobs: int
+    tasks: int
+    by_queue: dict[str, int]
+    by_effect: dict[str, int]
+    later_attempts: int
+    later_core_h: float
+    later_finished: int
+    later_finished_core_h: float
+    examples: tuple[WouldHave, ...]
+    sentence: str
+
+
+def rule_list(asking: Asking, *, with_removed: bool = False) -> RuleList:
+    """The rules of PanDA's tables and our own."""
+    known = retry_rows.read_rules(asking.connection, asking.catalogue, with_removed=with_removed)
+    return RuleList(now=asking.now, rules=tuple(_line(one, asking.now) for one in known))
+
+
+def _line(one: KnownRule, now: datetime) -> RuleLine:
+    rule = one.rule
+    return RuleLine(
+        rule=f"{one.origin}:{one.rule_id}",
+        source=None if rule is None else rule.source,
+        code=None if rule is None else rule.code,
+        action=one.action,
+        active=rule is not None and rule.active,
+        counts=one.counts(now),
+        diag=None if rule is None else rule.diag,
+        parameters={} if rule is None else dict(rule.parameters),
+        architecture=None if rule is None else rule.architecture,
+        release=None if rule is None else rule.release,
+        work_queue=None if rule is None else rule.workqueue_id,
+        expires=one.expires,
+        fault=f"no action is called {one.action}" if rule is None else rule.fault,
+        about=one.about,
+        added_at=one.added_at,
+        added_by=one.added_by,
+        removed_at=one.removed_at,
+        removed_by=one.removed_by,
+    )
+
+
+def rule_named(asking: Asking, name: str) -> KnownRule:
+    """A rule by its name, or our own by its number.
+
+    Raises:
+        NotFound: there is none.
+    """
+    wanted = f"broker:{name}" if name.isdecimal() else name
+    known = {f"{one.origin}:{one.rule_id}": one for one in retry_rows.read_rules(asking.connection, asking.catalogue)}
+    if wanted not in known:
+        raise NotFound(f"there is no retry rule {name[:40]}", "retry rules", "see broker retry-rule list")
+    return known[wanted]
+
+
+def written(new: NewRule) -> KnownRule:
+    """A rule that is only asked about."""
+    return KnownRule("broker", 0, new.rule(), new.action, new.expires, "")
+
+
+def test_rule(asking: Asking, one: KnownRule, days: float = 7.0) -> RuleTest:
+    """What a rule would have done to the jobs that failed in so many days.
+
+    Raises:
+        WrongRule: it cannot act at all.
+    """
+    line = _line(one, asking.now)
+    if one.rule is None or one.rule.fault is not None:
+        raise WrongRule(line.fault or "it has no action", line.rule, "correct the rule")
+    rule, since = one.rule, asking.now - timedelta(days=days)
+    found = retry_rows.read_failed_by(asking.connection, asking.catalogue, rule, since, asking.now, MOST_JOBS + 1)
+    hits = [job for job in found[:MOST_JOBS] if _hit(rule, job)]
+    effects = [(job, _would(asking, rule, job)) for job in hits]
+    later = _later(asking, rule, [job.pandaid for job in hits])
+    by_effect = Counter(effect.reason if effect.target == "none" else _short(effect) for _, effect in effects)
+    return RuleTest(
+        now=asking.now, since=since, rule=line, looked_at=min(len(found), MOST_JOBS), is_cut=len(found) > MOST_JOBS,
+        jobs=len(hits), tasks=len({job.jeditaskid for job in hits}),
+        by_queue=dict(Counter(job.queue or "unknown" for job in hits).most_common(MOST_EXAMPLES)),
+        by_effect=dict(by_effect.most_common(MOST_EXAMPLES)), **later,
+        examples=tuple(_example(job, effect, rule) for job, effect in effects[:MOST_EXAMPLES]),
+        sentence=_sentence(rule, len(hits), days, later),
+    )  # fmt: skip
+
+
+def _hit(rule: RetryRule, job: FailedRow) -> bool:
+    error = next((one for one in job.errors if (one.source, one.code) == (rule.source, rule.code)), None)
+    return error is not None and fits(rule, error, job.scope)
+
+
+def _would(asking: Asking, rule: RetryRule, job: FailedRow) -> Effect:
+    """The effect on the task as it is now."""
+    tasks: dict[int, Any] = asking.kept.setdefault("retry_tasks", {})
+    number = job.jeditaskid or 0
+    if number not in tasks:
+        tasks[number] = retry_rows.read_task(asking.connection, asking.catalogue, number)
+    if tasks[number] is None:
+        return Effect("none", "its task is not on record any more")
+    if rule.action in ("increase_cputime", "reduce_input_per_job"):
+        return effect_of(rule, retry_rows.read_more(asking.connection, asking.catalogue, job, rule), tasks[number])
+    return effect_of(rule, job.job, tasks[number])
+
+
+def _short(effect: Effect) -> str:
+    after = ", ".join(f"{name} {'as it is' if value is None else value}" for name, value in effect.after.items())
+    return f"{effect.target}: {after}"
+
+
+def _example(job: FailedRow, effect: Effect, rule: RetryRule) -> WouldHave:
+    error = next(one for one in job.errors if one.source == rule.source)
+    return WouldHave(
+        pandaid=job.pandaid, jeditaskid=job.jeditaskid or 0, queue=job.queue, attemptnr=job.attemptnr,
+        diag=error.diag, target=effect.target, after=dict(effect.after), reason=effect.reason,
+    )  # fmt: skip
+
+
+_LATER = """
+    WITH later AS (
+        SELECT DISTINCT other.pandaid FROM {files} AS mine JOIN {files} AS other
+            ON other.jeditaskid = mine.jeditaskid AND other.datasetid = mine.datasetid AND other.fileid = mine.fileid
+        WHERE mine.pandaid = ANY(:jobs) AND other.pandaid > mine.pandaid AND mine.type = ANY(:types)
+          AND coalesce(other.attemptnr, 0) >= :most
+    )
+    SELECT jobstatus = 'finished' AS is_finished, count(*) AS jobs,
+        coalesce(sum(extract(epoch FROM endtime - starttime)
+                * coalesce(nullif(actualcorecount, 0), nullif(corecount, 0), 1))
+            FILTER (WHERE starttime > '1970-01-01' AND endtime >= starttime), 0)::double precision / 3600 AS core_h
+    FROM later JOIN {jobs} AS job USING (pandaid) GROUP BY 1"""
+
+
+def _later(asking: Asking, rule: RetryRule, jobs: list[int]) -> dict[str, Any]:
+    """What came of the attempts that a limit would have prevented; nothing for other actions."""
+    none = {"later_attempts": 0, "later_core_h": 0.0, "later_finished": 0, "later_finished_core_h": 0.0}
+    if rule.most_attempts is None or rule.action not in ("no_retry", "limit_retry") or not jobs:
+        return none
+    files = asking.catalogue.source(
+        "filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "attemptnr", "type")
+    )
+    columns = ("pandaid", "jobstatus", "starttime", "endtime", "corecount", "actualcorecount")
+    query = _LATER.format(files=files, jobs=asking.catalogue.source("jobsarchived4", columns))
+    asked = {"jobs": jobs, "types": list(retry_rows.INPUT_TYPES), "most": rule.most_attempts}
+    rows = {bool(row[0]): row for row in asking.connection.execute(sa.text(query), asked)}
+    failed, finished = rows.get(False), rows.get(True)
+    return {
+        "later_attempts": sum(row[1] for row in rows.values()),
+        "later_core_h": 0.0 if failed is None else round(failed[2], 3),
+        "later_finished": 0 if finished is None else finished[1],
+        "later_finished_core_h": 0.0 if finished is None else round(finished[2], 3),
+    }
+
+
+def _sentence(rule: RetryRule, jobs: int, days: float, later: dict[str, Any]) -> str:
+    said = f"{rule.action} would have applied to {jobs} jobs of the last {days:g} days"
+    if rule.action not in ("no_retry", "limit_retry"):
+        return said
+    failed = later["later_attempts"] - later["later_finished"]
+    return (
+        f"{said}: {failed} later attempts that did not finish would not have been made, {later['later_core_h']:.1f} "
+        f"core hours saved; {later['later_finished']} that finished would have been lost"
+    )
+
+
+def actions_of(
+    asking: Asking, *, task: int | None = None, job: int | None = None, since: datetime | None = None
+) -> tuple[RetryActionLine, ...]:
+    """What rules did for a task or a job, the oldest first."""
+    return tuple(RetryActionLine(**row) for row in retry_actions(asking.connection, task=task, job=job, since=since))
+
+
+def add(database: Database, new: NewRule, by: Editing) -> RuleLine:
+    """Add a rule of our own; it counts from the next cycle of the agent ``retries``.
+
+    Raises:
+        WrongRule: it could not act as it is written.
+    """
+    rule = new.rule()
+    with database.begin() as connection:
+        number = retry_rows.add_rule(connection, rule, new.expires, by)
+    known = KnownRule("broker", number, new.rule(number), new.action, new.expires, by.reason, by.now, by.editor)
+    return _line(known, by.now)
+
+
+def remove(database: Database, number: int, by: Editing) -> RuleLine:
+    """Remove a rule of our own; the rule as it stays on record.
+
+    Raises:
+        NotFound: there is none of that number.
+    """
+    with database.begin() as connection:
+        retry_rows.remove_rule(connection, number, by)
+        catalogue = TableCatalogue.read(connection, database.names)
+        known = retry_rows.read_rules(connection, catalogue, with_removed=True)
+    return next(_line(one, by.now) for one in known if (one.origin, one.rule_id) == ("broker", number))

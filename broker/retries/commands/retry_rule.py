@@ -1,0 +1,182 @@
+"""``broker retry-rule list|add|remove|test``: what the next attempt of a failed job is given, by rules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from broker.cli.context import asked, moment_of, open_store
+from broker.cli.output import Column, print_json, print_table, remark
+from broker.retries.answers import retries
+from broker.retries.answers.retries import NewRule, RuleLine, RuleTest, WrongRule
+from broker.retries.statements.retry_rows import Editing
+from broker.tuning.answers.values import Editor, editor_name
+
+app = typer.Typer(no_args_is_help=True)
+Json = Annotated[bool, typer.Option("--json", help="One object on stdout.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
+Source = Annotated[str | None, typer.Option("--source", help="Source of the error, such as pilotErrorCode.")]
+Code = Annotated[int | None, typer.Option("--code", help="Code of the error.")]
+ActionName = Annotated[
+    str | None,
+    typer.Option(
+        "--action",
+        help="no_retry, limit_retry, increase_memory, increase_memory_xtimes, increase_cputime, reduce_input_per_job.",
+    ),
+]
+Diag = Annotated[str | None, typer.Option("--diag", help="Regular expression that the message matches from its start.")]
+Parameters = Annotated[
+    str | None, typer.Option("--parameters", help="Of the action, such as maxAttempt=5 or margin=1.2&times=3.")
+]
+Architecture = Annotated[str | None, typer.Option("--architecture", help="Only jobs of this cmtConfig.")]
+Release = Annotated[str | None, typer.Option("--release", help="Only jobs of this AtlasRelease.")]
+WorkQueue = Annotated[int | None, typer.Option("--work-queue", min=1, help="Only jobs of this work queue.")]
+
+
+@app.callback()
+def retry_rule() -> None:
+    """Rules for retries of failed jobs."""
+
+
+@app.command("list")
+def list_rules(
+    context: typer.Context,
+    removed: Annotated[bool, typer.Option("--removed", help="Rules that were removed, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The rules of PanDA's tables (panda:N) and your own (broker:N)."""
+    with asked(context) as asking:
+        found = retries.rule_list(asking, with_removed=removed)
+    if as_json:
+        print_json(found)
+        return
+    columns = (
+        "rule", "error", "action", "parameters", "mode", Column("message", give_up=1), Column("only", give_up=2),
+        Column("expires", give_up=3), Column("about", give_up=4),
+    )  # fmt: skip
+    print_table(columns, [_row(one) for one in found.rules], title="Retry rules")
+    for one in found.rules:
+        if one.fault:
+            remark(f"{one.rule} cannot act: {one.fault}")
+
+
+def _row(one: RuleLine) -> tuple[object, ...]:
+    only = (one.architecture, one.release, None if one.work_queue is None else f"work queue {one.work_queue}")
+    mode = "removed" if one.removed_at else "active" if one.active else "passive"
+    return (
+        one.rule,
+        f"{one.source} {one.code}",
+        one.action,
+        "&".join(f"{name}={value}" for name, value in one.parameters.items()) or "-",
+        mode if one.counts or one.removed_at else "expired",
+        one.diag or "-",
+        ", ".join(filter(None, only)) or "-",
+        one.expires or "-",
+        one.about or "-",
+    )
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    source: Source = None,
+    code: Code = None,
+    action: ActionName = None,
+    diag: Diag = None,
+    parameters: Parameters = None,
+    architecture: Architecture = None,
+    release: Release = None,
+    work_queue: WorkQueue = None,
+    active: Annotated[
+        bool, typer.Option("--active", help="Act; without it what it would do is only recorded.")
+    ] = False,
+    until: Annotated[str | None, typer.Option("--until", metavar="INSTANT", help="It counts until then (UTC).")] = None,
+    reason: Reason = "",
+    editor: Editor = None,
+    as_json: Json = False,
+) -> None:
+    """Add a rule of your own; it counts from the next cycle of the agent retries."""
+    new = _new(source, code, action, diag, parameters, architecture, release, work_queue)
+    with open_store(context) as database:
+        now = moment_of(None, database, of_scenario=True)
+        expires = None if until is None else moment_of(until, database, option="--until")
+        by = Editing(now, editor_name(editor), reason)
+        made = retries.add(database, new.model_copy(update={"active": active, "expires": expires}), by)
+    if as_json:
+        print_json(made)
+    else:
+        print_table(("rule", "error", "action", "parameters", "mode"), [_row(made)[:5]])
+
+
+@app.command()
+def remove(
+    context: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Of a rule of your own: 3 of broker:3.")],
+    reason: Reason = "",
+    editor: Editor = None,
+) -> None:
+    """Remove a rule of your own; it stays on record."""
+    with open_store(context) as database:
+        by = Editing(datetime.now(UTC), editor_name(editor), reason)
+        retries.remove(database, number, by)
+    remark(f"rule broker:{number} is removed")
+
+
+@app.command("test")
+def try_rule(
+    context: typer.Context,
+    rule: Annotated[
+        str | None, typer.Argument(metavar="RULE", help="One of the list; or write it with the options.")
+    ] = None,
+    days: Annotated[
+        float, typer.Option("--days", min=0.01, max=365, help="Of jobs that failed in so many days.")
+    ] = 7.0,
+    source: Source = None,
+    code: Code = None,
+    action: ActionName = None,
+    diag: Diag = None,
+    parameters: Parameters = None,
+    architecture: Architecture = None,
+    release: Release = None,
+    work_queue: WorkQueue = None,
+    as_json: Json = False,
+) -> None:
+    """What a rule would have done to the jobs that failed in the last days; nothing is changed."""
+    given = (source, code, action, diag, parameters, architecture, release, work_queue)
+    if rule is not None and any(one is not None for one in given):
+        raise WrongRule("a rule is named and written", "retry-rule test", "name one, or write one with options")
+    with asked(context) as asking:
+        known = retries.written(_new(*given)) if rule is None else retries.rule_named(asking, rule)
+        found = retries.test_rule(asking, known, days)
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _new(
+    source: str | None, code: int | None, action: str | None, diag: str | None, parameters: str | None,
+    architecture: str | None, release: str | None, work_queue: int | None,
+) -> NewRule:  # fmt: skip
+    if source is None or code is None or action is None:
+        raise WrongRule("no rule is named or written", "retry-rule", "write --source, --code and --action")
+    return NewRule(
+        source=source, code=code, action=action, diag=diag, parameters=parameters, architecture=architecture,
+        release=release, work_queue=work_queue,
+    )  # fmt: skip
+
+
+def _show(found: RuleTest) -> None:
+    rows = [
+        ("failed jobs with its source and code", f"{found.looked_at}{' and more' if found.is_cut else ''}"),
+        ("of them it would have applied to", f"{found.jobs} of {found.tasks} tasks"),
+        *((f"would have been done: {what}", jobs) for what, jobs in found.by_effect.items()),
+        *((f"at {queue}", jobs) for queue, jobs in found.by_queue.items()),
+        ("later attempts that it prevents", found.later_attempts),
+        ("core hours of those that failed", f"{found.later_core_h:.1f}"),
+        ("of them finished, and would be lost", f"{found.later_finished} ({found.later_finished_core_h:.1f} core h)"),
+    ]
+    print_table(("what", "jobs"), rows, title=f"{found.rule.action} since {found.since:%Y-%m-%d %H:%M}Z")
+    remark(found.sentence)

@@ -1,0 +1,1 @@
+"""Which rules apply to a failed job, and what each does. Pure."""

@@ -1,0 +1,1 @@
+"""Retry rules over HTTP."""

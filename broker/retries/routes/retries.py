@@ -1,0 +1,100 @@
+"""Retry rules: read, test, add and remove; and what they did for a task."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from broker.access.policies import READ, TUNE
+from broker.api.asking import LARGEST_ID, At, TaskId, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State, Who, editor
+from broker.retries.answers import retries
+from broker.retries.answers.retries import NewRule, RetryActionLine, RuleLine, RuleList, RuleTest, WrongRule
+from broker.retries.statements.retry_rows import Editing
+from broker.store.query_context import Answer
+
+router = guarded_router(tag="retries")
+Why = Annotated[str, Field(max_length=500, pattern=r"^[^\x00]*$")]
+
+
+class AddedRule(NewRule):
+    """A rule, and why it is added."""
+
+    reason: Why = ""
+
+
+class TestedRule(BaseModel):
+    """Which rule: one that is there by its ``name`` (``panda:12``), or ``rule`` as it is written; and how far back."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: Annotated[str | None, Field(max_length=64)] = None
+    rule: NewRule | None = None
+    days: Annotated[float, Field(gt=0, le=365)] = 7.0
+
+
+class RetryActions(Answer):
+    """What rules did for a task, the oldest first."""
+
+    jeditaskid: int
+    actions: tuple[RetryActionLine, ...]
+
+
+@router.get("/retry-rules", response_model=RuleList)
+@allow(READ)
+def list_retry_rules(
+    request: Request,
+    api: State,
+    removed: Annotated[bool, Query(description="Removed ones, too.")] = False,
+    at: At = None,
+) -> Response:
+    """The rules of PanDA's tables and our own."""
+    with asking(api, at) as asked:
+        found = retries.rule_list(asked, with_removed=removed)
+    return answer(request, found, items="rules")
+
+
+@router.post("/retry-rules", response_model=RuleLine)
+@allow(TUNE)
+def add_retry_rule(request: Request, api: State, who: Who, body: AddedRule) -> Response:
+    """Add a rule; it counts from the next cycle of the agent retries."""
+    new = NewRule(**body.model_dump(exclude={"reason"}))
+    return answer(request, retries.add(api.database, new, Editing(api.now(), editor(who), body.reason)))
+
+
+@router.post("/retry-rules:test", response_model=RuleTest)
+@allow(READ)
+def test_retry_rule(request: Request, api: State, body: TestedRule, at: At = None) -> Response:
+    """What a rule would have done to the jobs that failed in the last days; nothing is changed."""
+    if (body.name is None) == (body.rule is None):
+        raise WrongRule("one of name and rule is needed", "body", "name a rule, or write one")
+    with asking(api, at) as asked:
+        known = retries.written(body.rule) if body.rule is not None else retries.rule_named(asked, body.name or "")
+        found = retries.test_rule(asked, known, body.days)
+    return answer(request, found)
+
+
+@router.delete("/retry-rules/{number}", response_model=RuleLine)
+@allow(TUNE)
+def remove_retry_rule(
+    request: Request,
+    api: State,
+    who: Who,
+    number: Annotated[int, Path(ge=1, le=LARGEST_ID)],
+    reason: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """Remove a rule of our own; it stays on record."""
+    return answer(request, retries.remove(api.database, number, Editing(api.now(), editor(who), reason)))
+
+
+@router.get("/tasks/{task}/retries", response_model=RetryActions)
+@allow(READ)
+def get_retries(request: Request, api: State, task: TaskId, at: At = None) -> Response:
+    """What retry rules did for the jobs of a task, or, passive, would have done, each with its reason."""
+    with asking(api, at) as asked:
+        found = RetryActions(jeditaskid=task, actions=retries.actions_of(asked, task=task))
+    return answer(request, found)

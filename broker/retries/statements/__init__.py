@@ -1,0 +1,1 @@
+"""Rules and failed jobs as rows, and what rules do to files and tasks."""

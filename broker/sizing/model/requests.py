@@ -1,0 +1,99 @@
+"""What a task asks for is changed to: by its scouts, by what its jobs used, or by tasks of its kind. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from broker.domain.quantiles import Learned
+
+#: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
+FIRST_JOBS, LAST_JOBS = 5, 1000
+#: Of tasks of a kind so many must have a known value; what is asked for is enough for this part of them.
+KIND_TASKS, KIND_PART = 5, 0.9
+_UNITS = {"ramcount": "MB", "cputime": "", "walltime": "", "outdiskcount": "", "workdiskcount": "MB",
+          "iointensity": "kB/s", "diskio": "kB/s"}  # fmt: skip
+Source = Literal["scouts", "learned", "kind"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Columns of a task that become others.
+
+    Attributes:
+        source: by its ``scouts`` with PanDA's formulae, by a quantile ``learned`` from its jobs, or by its ``kind``.
+        before, after: columns with their values.
+        reason: in words, with the sample.
+    """
+
+    source: Source
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    reason: str
+
+
+def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
+    """Whether a task is to be looked at: at 5 finished jobs, then when they have doubled, up to 1000, and when asked.
+
+    Args:
+        finished: jobs that finished so far.
+        finished_then: when it was looked at last; None: never.
+        is_asked: somebody asked for it (``walltimeunit`` is NULL).
+    """
+    if finished < FIRST_JOBS:
+        return False
+    if finished_then is None:
+        return True
+    return finished >= 2 * finished_then and finished_then < LAST_JOBS or (is_asked and finished > finished_then)
+
+
+def scouts_change(task: Mapping[str, Any], values: Mapping[str, Any], finished: int) -> Change | None:
+    """The change to what PanDA's formulae give; None where nothing is different."""
+    return _change("scouts", task, values, f"by PanDA's formulae from {finished} finished jobs")
+
+
+def learned_change(task: Mapping[str, Any], learned: Learned, rank: float, margin_percent: float) -> Change | None:
+    """The change of the memory to the learned quantile with a margin; None where it is not known, or not different."""
+    if math.isnan(learned.ask) or not _can_change(task):
+        return None
+    asked = math.ceil(learned.ask * (1.0 + margin_percent / 100.0))
+    high = "above all" if math.isinf(learned.high) else f"{learned.high:.0f}"
+    reason = (
+        f"p{rank:g} of {learned.n} finished jobs and {learned.killed} killed for memory: {learned.ask:.0f} MB "
+        f"(90 %: {learned.low:.0f} to {high}), p50 {learned.p50:.0f} MB, and {margin_percent:g} %"
+    )
+    return _change("learned", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
+
+
+def kind_change(task: Mapping[str, Any], asks_mb: Sequence[float], margin_percent: float) -> Change | None:
+    """The change of the memory of a task without finished jobs to what tasks of its kind need; None: too few."""
+    if len(asks_mb) < KIND_TASKS or not _can_change(task):
+        return None
+    ordered = np.sort(np.array(asks_mb))
+    needed = float(ordered[min(len(ordered) - 1, math.ceil(KIND_PART * len(ordered)) - 1)])
+    reason = (
+        f"{needed:.0f} MB are enough for {KIND_PART:.0%} of {len(ordered)} tasks of its kind, and {margin_percent:g} %"
+    )
+    asked = math.ceil(needed * (1.0 + margin_percent / 100.0))
+    return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
+
+
+def _can_change(task: Mapping[str, Any]) -> bool:
+    return task.get("ramunit") != "MBPerCoreFixed"
+
+
+def _change(source: Source, task: Mapping[str, Any], values: Mapping[str, Any], how: str) -> Change | None:
+    after = {name: value for name, value in values.items() if task.get(name) != value}
+    if not after:
+        return None
+    before = {name: task.get(name) for name in after}
+    shown = ", ".join(
+        f"{name} {before[name] if before[name] is not None else 'unset'} -> {value} {_UNITS[name]}".rstrip()
+        for name, value in after.items()
+        if name in _UNITS
+    )
+    return Change(source, before, after, f"{shown or 'units'}: {how}")

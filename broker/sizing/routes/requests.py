@@ -1,0 +1,24 @@
+"""What a task asks for, over HTTP."""
+
+from __future__ import annotations
+
+from fastapi import Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import At, TaskId, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State
+from broker.sizing.answers.requests import TaskRequests, task_requests
+
+router = guarded_router(tag="tasks")
+
+
+@router.get("/tasks/{task}/requests", response_model=TaskRequests)
+@allow(READ)
+def get_requests(request: Request, api: State, task: TaskId, at: At = None) -> Response:
+    """What a task asks for: memory, time, disk; where each value came from, and what its jobs used."""
+    with asking(api, at) as asked:
+        found = task_requests(asked, task)
+    return answer(request, found)

@@ -1,0 +1,1 @@
+"""Jobs of tasks as columns, and requests of tasks as rows."""

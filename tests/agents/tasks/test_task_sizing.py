@@ -1,0 +1,142 @@
+"""What tasks need is worked out from their finished jobs, and what they ask for changes where keys say so."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from broker.sizing.answers.requests import TaskRequests, task_requests
+from broker.store.connection.database import Database
+from broker.store.query_context import Asking
+from tests.pilots.panda.pilot_grid import NOW, QUEUES, content, dataset, fill, job, record, row, rows, run_agent, task
+
+AT = "2026-08-01T10:00:00"
+ENDED = {"starttime": "2026-08-01T08:00:00", "endtime": AT, "modificationtime": AT}
+ASKS = {"ramcount": 4000, "ramunit": "MBPerCore", "walltimeunit": "kSI2kseconds", "cputime": 999,
+        "cputimeunit": "HS06sPerEvent", "creationdate": "2026-08-01T09:00:00", "processingtype": "simul",
+        "transpath": "Sim_tf.py", "corecount": 1, "cpuefficiency": 100, "basewalltime": 0}  # fmt: skip
+
+
+def key(name: str, value: str, kind: str = "bool", component: str = "jobbroker") -> dict[str, Any]:
+    return {"app": "jedi", "component": component, "key": name, "value": value, "type": kind, "vo": "atlas"}
+
+
+SCOUTS, LEARNED = key("SCOUT_REQUESTS", "True", component="dbproxy"), key("LEARNED_REQUESTS", "True")
+
+
+def finished_job(number: int) -> dict[str, Any]:
+    used = {"maxpss": 1024 * (1000 + number), "cpuconsumptiontime": 7000, "outputfilebytes": 10**6}
+    return job(number, "finished", corecount=1, **used, **ENDED)
+
+
+def worked(
+    database: Database, finished: int, *keys: dict[str, Any], killed: int = 0, asks: dict[str, Any] | None = None
+) -> None:
+    """Task 1, whose finished jobs used 1001, 1002 .. MB; killed ones had 5000 MB."""
+    numbers = range(1, finished + 1)
+    dead = [job(5000 + n, "failed", piloterrorcode=1212, maxpss=1024 * 5000, **ENDED) for n in range(killed)]
+    fill(
+        database, [*map(finished_job, numbers), *dead], config=list(keys),
+        jedi_tasks=[task(**ASKS | (asks or {}))],
+        jedi_datasets=[dataset(nfiles=999, nfilesfinished=finished)],
+        jedi_dataset_contents=[content(n, n, status="finished", fsize=10**8, nevents=1000) for n in numbers],
+        filestable4=[record(n, n) for n in numbers],
+        schedconfig_json=[{**QUEUES[0], "data": {**QUEUES[0]["data"], "corepower": 10}}, *QUEUES[1:]],
+    )  # fmt: skip
+
+
+def size(database: Database, **how: Any) -> tuple[Any, list[dict[str, Any]]]:
+    found, emitted = run_agent(database, "task_sizing", **how)
+    assert found.outcome == "done", found.error
+    return found, emitted
+
+
+def asked(database: Database) -> dict[str, Any]:
+    return row(database, "SELECT * FROM doma_panda.jedi_tasks WHERE jeditaskid = 1")
+
+
+def show(database: Database) -> TaskRequests:
+    with database.read_snapshot() as connection:
+        return task_requests(Asking(connection, database.names, NOW + timedelta(minutes=1)), 1)
+
+
+def test_without_keys_it_is_only_recorded_what_scouts_say(shared: Database) -> None:
+    worked(shared, 5)
+    found, emitted = size(shared)
+    assert (found.counts["looked_at"], found.counts["changed"], found.counts["passive"]) == (1, 0, 1)
+    assert asked(shared)["ramcount"] == 4000
+    shown = {one.column: one for one in show(shared).values}
+    assert (shown["ramcount"].source, shown["ramcount"].value, shown["ramcount"].scouts) == ("submission", 4000, 1104)
+    learned = show(shared).learned
+    assert learned is not None and learned.ask is None and "40 are needed" in learned.unknown
+    assert [one["active"] for one in emitted] == [False]
+
+
+def test_scouts_say_what_the_task_asks_for(shared: Database) -> None:
+    worked(shared, 5, SCOUTS)
+    size(shared)
+    found = asked(shared)
+    assert (found["ramcount"], found["ramunit"], found["resource_type"]) == (1104, "MBPerCore", None)  # p75, + 10 %
+    assert (found["cputime"], found["cputimeunit"]) == (108, "HS06sPerEvent")
+    assert (found["walltime"], found["outdiskcount"]) == (111, 10)
+    shown = {one.column: one for one in show(shared).values}["ramcount"]
+    assert (shown.source, shown.value) == ("scouts", 1104) and "5 finished jobs" in shown.reason
+
+
+@pytest.mark.parametrize(("finished", "looked_at"), [(4, 0), (5, 1)])
+def test_a_task_is_looked_at_from_five_finished_jobs(shared: Database, finished: int, looked_at: int) -> None:
+    worked(shared, finished, SCOUTS)
+    assert size(shared)[0].counts["looked_at"] == looked_at
+
+
+@pytest.mark.parametrize(("then", "unit", "again"), [(6, "s", 0), (5, "s", 1), (6, None, 1), (10, None, 0)])
+def test_it_is_looked_at_again_when_its_jobs_doubled_or_somebody_asks(
+    shared: Database, then: int, unit: str | None, again: int
+) -> None:
+    worked(shared, 10, asks={"walltimeunit": unit})
+    size(shared)
+    with shared.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE broker.request_learned SET finished = {then}")
+    assert size(shared)[0].counts["looked_at"] == again
+
+
+def test_the_learned_quantile_counts_killed_jobs(shared: Database) -> None:
+    worked(shared, 50, LEARNED)
+    size(shared)
+    assert asked(shared)["ramcount"] == 1153  # 95 % of 50: 1048 MB, + 10 %
+    worked(shared, 50, LEARNED, killed=20)
+    size(shared)
+    assert asked(shared)["ramcount"] == 4000
+    learned = show(shared).learned
+    assert learned is not None and (learned.killed, learned.ask) == (20, None) and "killed" in learned.unknown
+
+
+def test_memory_that_is_fixed_stays(shared: Database) -> None:
+    worked(shared, 50, LEARNED, SCOUTS, asks={"ramunit": "MBPerCoreFixed"})
+    size(shared)
+    assert (asked(shared)["ramcount"], asked(shared)["ramunit"]) == (4000, "MBPerCoreFixed")
+
+
+@pytest.mark.parametrize(("known", "expected"), [(4, 4000), (5, 1650)])
+def test_a_new_task_asks_for_what_its_kind_needed(shared: Database, known: int, expected: int) -> None:
+    worked(shared, 0, LEARNED)
+    with shared.begin() as connection:
+        for number in range(100, 100 + known):
+            connection.exec_driver_sql(
+                "INSERT INTO broker.request_learned (jeditaskid, evaluated_at, processingtype, transformation, "
+                "release, cores, ramunit, finished, killed, scouts, ask_mb, unknown) VALUES "
+                f"({number}, '2026-07-30', 'simul', 'Sim_tf.py', '', 1, 'MBPerCore', 50, 0, '{{}}', 1500, '')"
+            )
+        connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET status = 'ready'")
+    size(shared)
+    assert asked(shared)["ramcount"] == expected
+    assert size(shared)[1] == []
+
+
+def test_a_dry_run_writes_nothing(shared: Database) -> None:
+    worked(shared, 5, SCOUTS)
+    _, emitted = size(shared, dry=True)
+    assert [one["after"]["ramcount"] for one in emitted] == [1104]
+    assert (asked(shared)["ramcount"], rows(shared, "SELECT FROM broker.request_learned")) == (4000, [])
