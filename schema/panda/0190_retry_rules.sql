@@ -2,18 +2,18 @@
 
 CREATE TABLE doma_panda.retryactions (
     retryaction_id bigint NOT NULL,
-    retry_action varchar(50) NOT NULL,
-    active char(1) NOT NULL DEFAULT 'Y',
+    retry_action varchar(50),
+    active char(1) DEFAULT 'Y',
     retry_description varchar(250),
     PRIMARY KEY (retryaction_id)
 );
 
 CREATE TABLE doma_panda.retryerrors (
     retryerror_id bigint NOT NULL,
-    errorsource varchar(256) NOT NULL,
-    errorcode bigint NOT NULL,
-    active char(1) NOT NULL DEFAULT 'Y',
-    retryaction bigint NOT NULL,
+    errorsource varchar(256),
+    errorcode bigint,
+    active char(1) DEFAULT 'Y',
+    retryaction bigint,
     errordiag varchar(256),
     parameters varchar(256),
     architecture varchar(256),
@@ -26,12 +26,12 @@ CREATE TABLE doma_panda.retryerrors (
 
 CREATE TABLE doma_panda.error_classification (
     id bigint NOT NULL,
-    error_source varchar(256) NOT NULL,
-    error_code bigint NOT NULL,
-    error_diag varchar(256) NOT NULL,
+    error_source varchar(256),
+    error_code bigint,
+    error_diag varchar(256),
     description varchar(250),
-    error_class varchar(30) NOT NULL,
-    active char(1) NOT NULL DEFAULT 'N',
+    error_class varchar(30),
+    active char(1) DEFAULT 'N',
     reg_date timestamp,
     PRIMARY KEY (id)
 );

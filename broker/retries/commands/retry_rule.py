@@ -10,7 +10,8 @@ import typer
 from broker.cli.context import asked, moment_of, open_store
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.retries.answers import retries
-from broker.retries.answers.retries import NewRule, RuleLine, RuleTest, WrongRule
+from broker.retries.answers.new_rule import NewRule, WrongRule
+from broker.retries.answers.retries import RuleLine, RuleTest
 from broker.retries.statements.retry_rows import Editing
 from broker.tuning.answers.values import Editor, editor_name
 

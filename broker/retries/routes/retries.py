@@ -14,7 +14,8 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import State, Who, editor
 from broker.retries.answers import retries
-from broker.retries.answers.retries import NewRule, RetryActionLine, RuleLine, RuleList, RuleTest, WrongRule
+from broker.retries.answers.new_rule import NewRule, WrongRule
+from broker.retries.answers.retries import RetryActionLine, RuleLine, RuleList, RuleTest
 from broker.retries.statements.retry_rows import Editing
 from broker.store.query_context import Answer
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.job_kinds import KINDS, JobKind
-from broker.snapshot.raw import RawSource
 from broker.simulation.model.right_sizing import Requests
+from broker.snapshot.raw import RawSource
 
 PullOrPush = Literal["pull", "push"]
 #: Shortest seconds between two cycles or readings, longest time, and most jobs of a task and cores of a queue:

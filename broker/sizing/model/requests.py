@@ -48,7 +48,7 @@ def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
         return False
     if finished_then is None:
         return True
-    return finished >= 2 * finished_then and finished_then < LAST_JOBS or (is_asked and finished > finished_then)
+    return (finished >= 2 * finished_then and finished_then < LAST_JOBS) or (is_asked and finished > finished_then)
 
 
 def scouts_change(task: Mapping[str, Any], values: Mapping[str, Any], finished: int) -> Change | None:
@@ -60,7 +60,7 @@ def learned_change(task: Mapping[str, Any], learned: Learned, rank: float, margi
     """The change of the memory to the learned quantile with a margin; None where it is not known, or not different."""
     if math.isnan(learned.ask) or not _can_change(task):
         return None
-    asked = math.ceil(learned.ask * (1.0 + margin_percent / 100.0))
+    asked = _with_margin(learned.ask, margin_percent)
     high = "above all" if math.isinf(learned.high) else f"{learned.high:.0f}"
     reason = (
         f"p{rank:g} of {learned.n} finished jobs and {learned.killed} killed for memory: {learned.ask:.0f} MB "
@@ -78,8 +78,13 @@ def kind_change(task: Mapping[str, Any], asks_mb: Sequence[float], margin_percen
     reason = (
         f"{needed:.0f} MB are enough for {KIND_PART:.0%} of {len(ordered)} tasks of its kind, and {margin_percent:g} %"
     )
-    asked = math.ceil(needed * (1.0 + margin_percent / 100.0))
+    asked = _with_margin(needed, margin_percent)
     return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
+
+
+def _with_margin(value: float, margin_percent: float) -> int:
+    """Whole MB; what binary fractions add is no MB more."""
+    return math.ceil(value * (1.0 + margin_percent / 100.0) - 1e-6)
 
 
 def _can_change(task: Mapping[str, Any]) -> bool:

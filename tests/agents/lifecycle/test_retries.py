@@ -8,7 +8,7 @@ import pytest
 
 from agents.service import fault_points
 from broker.retries.answers import retries
-from broker.retries.answers.retries import NewRule
+from broker.retries.answers.new_rule import NewRule
 from broker.retries.statements.retry_rows import Editing
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking
