@@ -16,7 +16,7 @@ from broker.retries.model.retry_effects import Effect, effect_of
 from broker.retries.model.retry_rules import SYSTEM, ErrorRule, RetryRule, by_error, classify, judge, rules_version
 from broker.retries.statements import retry_rows, retry_writes
 from broker.retries.statements.retry_rows import FailedRow
-from broker.retries.statements.retry_writes import Acting
+from broker.retries.statements.retry_writes import RetryRun
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 
@@ -52,7 +52,7 @@ class _Cycle:
     catalogue: TableCatalogue
     rules: dict[tuple[str, int], list[RetryRule]]
     classes: list[ErrorRule]
-    by: Acting
+    by: RetryRun
     passive: bool
     counts: Counter[str]
     lost: Counter[int] = field(default_factory=Counter)
@@ -96,7 +96,7 @@ class RetriesAgent(Agent[RetriesOptions]):
         faults += [
             f"rule {one.origin}:{one.rule_id}: no action is called {one.action}" for one in known if not one.rule
         ]
-        acting = Acting(context.run_id, context.now, rules_version(rules))
+        acting = RetryRun(context.run_id, context.now, rules_version(rules))
         counts: Counter[str] = Counter(
             rules=len(rules), looked_at=0, applied=0, acted=0, passive=0, files_lost=0, held_back=0, uncounted=0
         )

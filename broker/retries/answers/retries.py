@@ -24,7 +24,7 @@ MOST_JOBS = 20_000
 MOST_EXAMPLES = 20
 
 
-class RuleLine(Answer):
+class RetryRuleLine(Answer):
     """A retry rule.
 
     Attributes:
@@ -55,11 +55,11 @@ class RuleLine(Answer):
     removed_by: str | None
 
 
-class RuleList(Answer):
+class RetryRules(Answer):
     """The retry rules, PanDA's first."""
 
     now: datetime
-    rules: tuple[RuleLine, ...]
+    rules: tuple[RetryRuleLine, ...]
 
 
 class RetryActionLine(Answer):
@@ -120,7 +120,7 @@ class RuleTest(Answer):
 
     now: datetime
     since: datetime
-    rule: RuleLine
+    rule: RetryRuleLine
     looked_at: int
     is_cut: bool
     jobs: int
@@ -135,15 +135,15 @@ class RuleTest(Answer):
     sentence: str
 
 
-def rule_list(asking: Asking, *, with_removed: bool = False) -> RuleList:
+def rule_list(asking: Asking, *, with_removed: bool = False) -> RetryRules:
     """The rules of PanDA's tables and our own."""
     known = retry_rows.read_rules(asking.connection, asking.catalogue, with_removed=with_removed)
-    return RuleList(now=asking.now, rules=tuple(_line(one, asking.now) for one in known))
+    return RetryRules(now=asking.now, rules=tuple(_line(one, asking.now) for one in known))
 
 
-def _line(one: KnownRule, now: datetime) -> RuleLine:
+def _line(one: KnownRule, now: datetime) -> RetryRuleLine:
     rule = one.rule
-    return RuleLine(
+    return RetryRuleLine(
         rule=f"{one.origin}:{one.rule_id}",
         source=None if rule is None else rule.source,
         code=None if rule is None else rule.code,
@@ -292,7 +292,7 @@ def actions_of(
     return tuple(RetryActionLine(**row) for row in retry_actions(asking.connection, task=task, job=job, since=since))
 
 
-def add(database: Database, new: NewRule, by: Editing) -> RuleLine:
+def add(database: Database, new: NewRule, by: Editing) -> RetryRuleLine:
     """Add a rule of our own; it counts from the next cycle of the agent ``retries``.
 
     Raises:
@@ -305,7 +305,7 @@ def add(database: Database, new: NewRule, by: Editing) -> RuleLine:
     return _line(known, by.now)
 
 
-def remove(database: Database, number: int, by: Editing) -> RuleLine:
+def remove(database: Database, number: int, by: Editing) -> RetryRuleLine:
     """Remove a rule of our own; the rule as it stays on record.
 
     Raises:

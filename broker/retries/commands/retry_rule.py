@@ -11,7 +11,7 @@ from broker.cli.context import asked, moment_of, open_store
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.retries.answers import retries
 from broker.retries.answers.new_rule import NewRule, WrongRule
-from broker.retries.answers.retries import RuleLine, RuleTest
+from broker.retries.answers.retries import RetryRuleLine, RuleTest
 from broker.retries.statements.retry_rows import Editing
 from broker.tuning.answers.values import Editor, editor_name
 
@@ -63,7 +63,7 @@ def list_rules(
             remark(f"{one.rule} cannot act: {one.fault}")
 
 
-def _row(one: RuleLine) -> tuple[object, ...]:
+def _row(one: RetryRuleLine) -> tuple[object, ...]:
     only = (one.architecture, one.release, None if one.work_queue is None else f"work queue {one.work_queue}")
     mode = "removed" if one.removed_at else "active" if one.active else "passive"
     return (
@@ -117,12 +117,16 @@ def remove(
     number: Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Of a rule of your own: 3 of broker:3.")],
     reason: Reason = "",
     editor: Editor = None,
+    as_json: Json = False,
 ) -> None:
     """Remove a rule of your own; it stays on record."""
     with open_store(context) as database:
         by = Editing(datetime.now(UTC), editor_name(editor), reason)
-        retries.remove(database, number, by)
-    remark(f"rule broker:{number} is removed")
+        gone = retries.remove(database, number, by)
+    if as_json:
+        print_json(gone)
+    else:
+        remark(f"rule broker:{number} is removed")
 
 
 @app.command("test")

@@ -15,7 +15,7 @@ from broker.api.presenting import answer
 from broker.api.state import State, Who, editor
 from broker.retries.answers import retries
 from broker.retries.answers.new_rule import NewRule, WrongRule
-from broker.retries.answers.retries import RetryActionLine, RuleLine, RuleList, RuleTest
+from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, RuleTest
 from broker.retries.statements.retry_rows import Editing
 from broker.store.query_context import Answer
 
@@ -45,7 +45,7 @@ class RetryActions(Answer):
     actions: tuple[RetryActionLine, ...]
 
 
-@router.get("/retry-rules", response_model=RuleList)
+@router.get("/retry-rules", response_model=RetryRules)
 @allow(READ)
 def list_retry_rules(
     request: Request,
@@ -59,7 +59,7 @@ def list_retry_rules(
     return answer(request, found, items="rules")
 
 
-@router.post("/retry-rules", response_model=RuleLine)
+@router.post("/retry-rules", response_model=RetryRuleLine)
 @allow(TUNE)
 def add_retry_rule(request: Request, api: State, who: Who, body: AddedRule) -> Response:
     """Add a rule; it counts from the next cycle of the agent retries."""
@@ -79,7 +79,7 @@ def test_retry_rule(request: Request, api: State, body: TestedRule, at: At = Non
     return answer(request, found)
 
 
-@router.delete("/retry-rules/{number}", response_model=RuleLine)
+@router.delete("/retry-rules/{number}", response_model=RetryRuleLine)
 @allow(TUNE)
 def remove_retry_rule(
     request: Request,

@@ -90,7 +90,7 @@ VALUES (:now, :run, :job, :attempt, :task, :queue, :rule, :version, :source, :co
 
 
 @dataclass(frozen=True)
-class Acting:
+class RetryRun:
     """Who acts: the run of the agent, when (aware), and by which rules."""
 
     run_id: int | None
@@ -126,7 +126,7 @@ def allow_failure(connection: sa.Connection, names: Names, one: FailedRow) -> in
 
 
 def record(
-    connection: sa.Connection, one: FailedRow, judged: Judgement, effect: Effect, rows: int, by: Acting, active: bool
+    connection: sa.Connection, one: FailedRow, judged: Judgement, effect: Effect, rows: int, by: RetryRun, active: bool
 ) -> None:
     """Keep what a rule did, or, passive, would have done."""
     _record(connection, one, judged.error, by, {
@@ -136,7 +136,7 @@ def record(
 
 
 def record_class(
-    connection: sa.Connection, one: FailedRow, rule: ErrorRule, rows: int, by: Acting, active: bool
+    connection: sa.Connection, one: FailedRow, rule: ErrorRule, rows: int, by: RetryRun, active: bool
 ) -> None:
     """Keep that the failure of a job counts for nothing, or would not."""
     error = next(error for error in one.errors if (error.source, error.code) == (rule.source, rule.code))
@@ -146,7 +146,7 @@ def record_class(
     })  # fmt: skip
 
 
-def _record(connection: sa.Connection, one: FailedRow, error: JobError, by: Acting, about: dict[str, Any]) -> None:
+def _record(connection: sa.Connection, one: FailedRow, error: JobError, by: RetryRun, about: dict[str, Any]) -> None:
     evidence = {"diag": error.diag[:250], "measured_mb": one.job.measured_mb, "minramcount_mb": one.job.minramcount_mb,
                 "walltime_s": one.job.walltime_s}  # fmt: skip
     values = {

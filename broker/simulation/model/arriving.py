@@ -8,7 +8,8 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 from broker.simulation.model.job_kinds import JobDraws, draw_jobs, draw_memory_used_mb
-from broker.simulation.model.job_states import TaskState, new_task
+from broker.simulation.model.job_states import Job, TaskState, new_task
+from broker.simulation.model.records import Tally
 from broker.simulation.model.right_sizing import MemoryRecord
 from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.streams import stream
@@ -65,3 +66,18 @@ def release(state: TaskState) -> bool:
     state.measured_work_hs06s = float(np.median(state.draws.work_hs06s[finished]))
     state.unassigned = others
     return True
+
+
+def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, *, killed: bool) -> None:
+    """Count the memory that a job held and used while it ran, and let its task learn of it."""
+    state = job.task
+    if state.memory_used_mb is None:
+        return
+    used_mb = float(state.memory_used_mb[job.index])
+    if killed:
+        used_mb = job.memory_gb * 1024.0 * (1.0 + scenario.memory_slack)
+    hours = (now_s - job.started_s) / 3600.0
+    tally.memory_asked_gb_h += job.memory_gb * hours
+    tally.memory_used_gb_h += used_mb / 1024.0 * hours
+    if state.memory_record is not None:
+        state.memory_record.ended(scenario.requests, used_mb, killed=killed)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from broker.domain.grid import COUNTED_STATUSES
-from broker.simulation.model.arriving import arriving, end_of_scouts, release
+from broker.simulation.model.arriving import arriving, end_of_scouts, note_memory, release
 from broker.simulation.model.events import EventQueue
 from broker.simulation.model.job_kinds import queue_factors
 from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState
@@ -219,24 +219,10 @@ class Grid:
         if job.version != version:
             return
         self.tally.over_memory += 1
-        self._note_memory(job, killed=True)
+        note_memory(job, self.scenario, self.tally, self.events.now, killed=True)
         kills = job.task.memory_kills
         kills[job.index] = kills.get(job.index, 0) + 1
         self._fail(job, version, "failed")
-
-    def _note_memory(self, job: Job, *, killed: bool) -> None:
-        """Count the memory that a job held and used while it ran, and let its task learn of it."""
-        state = job.task
-        if state.memory_used_mb is None:
-            return
-        used_mb = float(state.memory_used_mb[job.index])
-        if killed:
-            used_mb = job.memory_gb * 1024.0 * (1.0 + self.scenario.memory_slack)
-        hours = (self.events.now - job.started_s) / 3600.0
-        self.tally.memory_asked_gb_h += job.memory_gb * hours
-        self.tally.memory_used_gb_h += used_mb / 1024.0 * hours
-        if state.memory_record is not None:
-            state.memory_record.ended(self.scenario.requests, used_mb, killed=killed)
 
     def factors_of(self, queue: int, kind: str) -> tuple[float, float]:
         """The factors of efficiency and of the stage-in rate that jobs of a kind have at a queue."""
@@ -285,7 +271,7 @@ class Grid:
             self._fail(job, version, "failed")
             return
         self.storages.write(site, size, self.events.now)
-        self._note_memory(job, killed=False)
+        note_memory(job, self.scenario, self.tally, self.events.now, killed=False)
         self._end_run(job, "finished")
         nucleus = job.task.nucleus
         if nucleus in (-1, site) or size <= 0:

@@ -27,7 +27,7 @@ from broker.store.scenarios.scenario_file import BadScenario, BadValue, Row, Sce
 from broker.store.schema import migrate
 from broker.store.summaries.worker_node_summaries import SUMMARIES, note_refresh, write_differences
 from broker.store.upkeep.cleanup_jobs import ARCHIVE_SCHEMA, ARCHIVE_TABLES
-from broker.store.upkeep.cleanup_rows import LEARNED_TABLES
+from broker.store.upkeep.cleanup_rows import FAILURE_TABLES, LEARNED_TABLES
 
 REPLICA_TABLES = (
     "dataset_replicas",
@@ -56,10 +56,7 @@ _ABOUT_SCENARIO = (
     "snapshots",
     "snapshot_blobs",
     "job_actions",
-    "failed_jobs",
-    "retry_actions",
-    "request_learned",
-    "request_changes",
+    *FAILURE_TABLES,
     "rebrokered_from",
     "scenario_clock",
     "feature_reports",

@@ -71,6 +71,8 @@ LEARNED_TABLES = (
 QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
 QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")
 QUEUE_CORES = AgedRows("queue_cores", "queue_cores", "hour")
+#: What was made of jobs that failed or finished: retries, and what their tasks ask for.
+FAILURE_TABLES = ("failed_jobs", "retry_actions", "request_learned", "request_changes")
 RETRY_ACTIONS = AgedRows("retry_actions", "retry_actions", "acted_at")
 FAILED_JOBS = AgedRows("failed_jobs", "failed_jobs", "failed_at")
 REQUEST_CHANGES = AgedRows("request_changes", "request_changes", "changed_at")
