@@ -75,6 +75,8 @@ def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, *, kil
         return
     used_mb = float(state.memory_used_mb[job.index])
     if killed:
+        tally.over_memory += 1
+        state.memory_kills[job.index] = state.memory_kills.get(job.index, 0) + 1
         used_mb = job.memory_gb * 1024.0 * (1.0 + scenario.memory_slack)
     hours = (now_s - job.started_s) / 3600.0
     tally.memory_asked_gb_h += job.memory_gb * hours

@@ -218,10 +218,7 @@ class Grid:
     def _kill_for_memory(self, job: Job, version: int) -> None:
         if job.version != version:
             return
-        self.tally.over_memory += 1
         note_memory(job, self.scenario, self.tally, self.events.now, killed=True)
-        kills = job.task.memory_kills
-        kills[job.index] = kills.get(job.index, 0) + 1
         self._fail(job, version, "failed")
 
     def factors_of(self, queue: int, kind: str) -> tuple[float, float]:
