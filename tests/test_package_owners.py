@@ -12,6 +12,8 @@ import pytest
 from broker.errors import REFUSED
 from broker.package_owners import SharedPackage, other_owners, require_own_packages
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("owners", "others"),

@@ -31,12 +31,12 @@ class RetriesOptions(AgentOptions):
     Attributes:
         jobs_of_a_cycle: failed jobs looked at in one cycle, the oldest first; the others wait for the next one.
         jobs_of_a_batch: failed jobs looked at in one transaction.
-        brake_share: part of a task's files that rules may leave without an attempt in one cycle, but 100 always.
+        lost_files_share: part of a task's files that rules may leave without an attempt in one cycle, but 100 always.
     """
 
     jobs_of_a_cycle: int = Field(default=10_000, ge=1)
     jobs_of_a_batch: int = Field(default=500, ge=1)
-    brake_share: float = Field(default=0.2, gt=0, le=1)
+    lost_files_share: float = Field(default=0.2, gt=0, le=1)
 
 
 @dataclass
@@ -130,7 +130,7 @@ class RetriesAgent(Agent[RetriesOptions]):
         task = retry_rows.read_task(connection, cycle.catalogue, one.jeditaskid)
         if task is None:
             return True
-        allowed = max(ALWAYS_ALLOWED, self.options.brake_share * task.files)
+        allowed = max(ALWAYS_ALLOWED, self.options.lost_files_share * task.files)
         if cycle.lost[one.jeditaskid] >= allowed:
             cycle.counts["held_back"] += 1
             return False

@@ -131,6 +131,7 @@ def test_a_transaction_of_its_own_is_found(tmp_path: Path, line: str) -> None:
     assert own_transactions(module)
 
 
+@pytest.mark.slow
 def test_a_cycle_that_meets_a_lock_ends_and_can_be_repeated(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

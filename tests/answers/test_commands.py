@@ -48,6 +48,7 @@ def test_in_words(broker: Command, command: tuple[str, ...], words: tuple[str, .
     assert [word for word in words if word not in done.out] == []
 
 
+@pytest.mark.slow
 def test_what_waits_for_its_input_is_near_to_no_queue(broker: Command) -> None:
     done = broker("explain", str(LOST_INPUT))
     assert "no complete replica" in done.out and "Nearest:" not in done.out
@@ -73,6 +74,7 @@ def test_as_objects(broker: Command, command: tuple[str, ...], keys: set[str]) -
     assert keys <= set(json.loads(done.out.splitlines()[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "names"),
     [

@@ -82,6 +82,7 @@ def test_the_task_is_named_with_what_it_asks_for(ask: Ask) -> None:
     assert found.task.waiting_since is not None and found.task.next_try_at is not None
 
 
+@pytest.mark.slow
 def test_what_would_help_is_evaluated_again_and_the_tuning_is_named_if_nothing_in_it_does(ask: Ask) -> None:
     decision = explained(ask, TOO_MUCH_MEMORY)
     by_kind = {one.kind: one for one in reversed(decision.remedies.helpful)}
@@ -96,6 +97,7 @@ def test_what_would_help_is_evaluated_again_and_the_tuning_is_named_if_nothing_i
     assert list(remedy_sentences(decision))[-1] == "Nothing in the tuning would help."
 
 
+@pytest.mark.slow
 def test_a_key_that_would_help_is_named_with_its_value(ask: Ask) -> None:
     decision = explained(ask, LINKS_FULL)
     key = decision.remedies.helpful[0]
@@ -209,6 +211,7 @@ def test_every_rule_of_a_chosen_queue_passes_or_was_not_asked(ask: Ask, demo: Da
     assert {one.verdict for one in line.every_rule} <= {"pass", "not_asked", "unknown"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["task_changed", "files_changed"])
 def test_a_decision_that_came_too_late_waits_for_nothing_and_has_no_remedies(
     make_database: Callable[..., Database], reason: str

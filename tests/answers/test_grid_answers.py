@@ -39,6 +39,7 @@ from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THRO
 Ask = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_tasks_that_wait_come_first_each_with_its_main_reason(ask: Ask) -> None:
     found = ask(task_list)
     waiting = [line for line in found.tasks if line.chunks_waiting]

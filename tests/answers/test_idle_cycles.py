@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+import pytest
 import sqlalchemy as sa
 
 from broker import resources
@@ -18,6 +19,8 @@ from broker.store.query_context import Asking
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from tests.answers.demo_database import NOON, broker_the_demo
+
+pytestmark = pytest.mark.slow
 
 AGENTS = (TASK_AGENT, JOB_AGENT, USER_AGENT)
 IDLE = sa.text("UPDATE doma_panda.jedi_tasks SET status = 'done'")

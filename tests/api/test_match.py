@@ -82,6 +82,7 @@ def test_a_repeated_request_gets_its_job_when_nothing_waits_any_more(client: htt
     assert match(client, pilot="p1", request_number=1)["pandaid"] == first["pandaid"]
 
 
+@pytest.mark.slow
 def test_matchers_hear_where_jobs_came_and_listen_again_on_another_connection(shared: Database) -> None:
     views = Views()
     known = {("A", "c", "q", None): "QUEUE_A", ("B", "c", "q", None): "QUEUE_B"}

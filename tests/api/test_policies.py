@@ -35,7 +35,7 @@ def test_every_route_declares_its_policy(routes: list[object]) -> None:
 def test_every_route_that_changes_something_says_so(routes: list[object]) -> None:
     reading_posts = {
         "/api/v1/tasks:decisions", "/api/v1/brokerage/{name}:decide", "/api/v1/feasibility", "/api/v1/match/specs",
-        "/api/v1/match/nodes",
+        "/api/v1/match/nodes", "/api/v1/retry-rules:test",
     }  # fmt: skip
     for route in routes:
         assert isinstance(route, GuardedRoute)

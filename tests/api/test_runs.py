@@ -73,6 +73,7 @@ def test_a_preview_sums_up_what_becomes_different(client: httpx.Client) -> None:
     assert result["summary"]["decisions"] == 3
 
 
+@pytest.mark.slow
 def test_a_run_is_cancelled_and_one_without_cycles_fails_with_its_reason(client: httpx.Client) -> None:
     nothing = ended(client, client.post(f"{V1}/what-if", json={"set": {"NQUEUED_SAT_CAP": 1}, "last_s": 1}))
     assert (nothing["state"], nothing["problem"]["code"]) == ("failed", "nothing_stored")

@@ -21,6 +21,8 @@ from broker.store.connection.database import Database
 from tests.pilots.statements.test_job_match import add_jobs, follow
 from tests.store.pool_grid import emptied, execute, publish_places, refresh, rows
 
+pytestmark = pytest.mark.slow
+
 PLACE = {"site": "SITE_A", "ce": "ce1", "queue": "long", "vo": "lhcb", "cpu_time_s": 1_000_000}
 CLIENTS, REQUESTS = 6, 10
 WITHIN_S = 120

@@ -181,6 +181,7 @@ def test_one_closed_job_closes_nothing_and_weights_have_a_minimum(database: Data
     assert (chosen(told), told["rejected"][ALPHA]) == ({"BETA/SCORE": 1.0}, "below_min_weight")
 
 
+@pytest.mark.slow
 def test_running_is_the_largest_of_its_readings(database: Database) -> None:
     """ALPHA: 30 batch workers count as 20; BETA: 24 slots of one core; GAMMA: slots of 0, so its 5 starting jobs."""
     slot = {"resourcetype": None, "gshare": None, "expirationtime": "2026-08-02T00:00:00", "modificationtime": FRESH}
@@ -223,6 +224,7 @@ def test_the_to_running_rate_counts_active_and_finished_jobs_of_six_hours(
     assert told["rejected"].get(ALPHA) == code
 
 
+@pytest.mark.slow
 def test_the_task_of_a_user_with_a_work_queue_of_its_own_is_counted_by_share(database: Database) -> None:
     special = {"queue_id": 7, "queue_name": "q", "queue_type": "user", "vo": "atlas", "queue_function": "Resource"}
     jobs = user_jobs(ALPHA, 1000, "bob", running=9)

@@ -16,6 +16,7 @@ from tests.brokerages.small_grid import FRESH, TASK, dataset, input_files, one_c
 pytestmark = pytest.mark.usefixtures("blocks")
 
 
+@pytest.mark.slow
 def test_jobs_go_to_queues_with_the_input_by_running_and_queued(database: Database) -> None:
     """ALPHA_MCORE: 9 running, 4 queued: 10 / 5 = 2; BETA: none: 1; GAMMA has no input. One dataset on disk: x 1."""
     loaded = analysis(

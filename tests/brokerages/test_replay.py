@@ -161,6 +161,7 @@ def test_a_rule_that_rejects_nothing_changes_no_stored_decision(jobs: Stored) ->
     assert [one.differences for one in found] == [()] * 3 and all(one.identical for one in found)
 
 
+@pytest.mark.slow
 def test_rules_that_rejected_nothing_in_an_older_funnel_are_not_compared(jobs: Stored) -> None:
     snapshot, cycle = jobs
     first = cycle.decisions[0]

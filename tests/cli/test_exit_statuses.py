@@ -269,6 +269,7 @@ def test_a_reader_that_goes_is_no_failure(tmp_path: Path) -> None:
     assert (status, told) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_cycle_whose_reader_goes_is_recorded_as_done(database: Database) -> None:
     load_grid(database)
     status, told = _piped("--db", database.url, "run", "production_job", "--json", "--seed", "1")

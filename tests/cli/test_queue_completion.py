@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from broker.cli import completion
 from broker.store.connection.database import Database
 from tests.fault.processes import load_grid
 
 
+@pytest.mark.slow
 def test_queues_complete_from_a_running_server(database: Database) -> None:
     load_grid(database)
     with database.begin() as connection:

@@ -108,6 +108,7 @@ def has_fault(value: object) -> bool:
     return isinstance(value, list) and any(map(has_fault, value))
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_a_record_is_unusable_exactly_when_something_in_it_is(value: object) -> None:
     found = parse(json.dumps({"one": value}).encode(), "queues")

@@ -186,6 +186,7 @@ def test_past_the_time_limit_the_greedy_order_decides_and_says_so() -> None:
     assert result.jobs.tobytes() == greedy(made, program).tobytes()
 
 
+@pytest.mark.slow
 def test_whole_jobs_cost_a_percent_more_at_most() -> None:
     made = grid_problem(1000, 165, seed=1)
     result = decide(made, 1, time_limit_s=300.0)
@@ -228,6 +229,7 @@ def swing(damping: float, counters: bool) -> float:
     return max(apart[40:])
 
 
+@pytest.mark.slow
 def test_stale_queues_do_not_swing() -> None:
     a_cycle = 20 * 8.0
     # own counters keep the queues within one cycle's work; damping leaves it so

@@ -56,6 +56,7 @@ JOBS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(jobs=JOBS, cores=st.integers(0, 40), data=st.data())
 def test_the_order_of_the_jobs_does_not_matter_and_nothing_is_freed_in_vain(
     jobs: list[RunningJob], cores: int, data: st.DataObject
@@ -71,6 +72,7 @@ def test_the_order_of_the_jobs_does_not_matter_and_nothing_is_freed_in_vain(
     assert choice.enough or len(choice.victims) == len(jobs)
 
 
+@pytest.mark.slow
 @given(jobs=JOBS.filter(lambda jobs: len(jobs) > 1), lie=st.integers(10_000, 10**9))
 def test_a_lie_gains_no_more_than_everything_since_the_start(jobs: list[RunningJob], lie: int) -> None:
     honest = dataclasses.replace(jobs[0], kill_waste=None)
@@ -144,6 +146,7 @@ def test_a_loss_without_measure_counts_as_the_largest_there_is(waste: int) -> No
     assert ("of which 999999999999999999 counts" in told) == (waste >= 10**18)
 
 
+@pytest.mark.slow
 def test_a_site_of_20_000_jobs_is_ranked_within_2_s_of_cpu_time() -> None:
     jobs = [
         RunningJob(

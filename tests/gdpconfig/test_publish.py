@@ -235,6 +235,7 @@ any_row = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(any_row, max_size=5), st.randoms(use_true_random=False))
 def test_fingerprints_depend_on_content_only(rows: list[ConfigRow], order: random.Random) -> None:
     shuffled = rows[:]

@@ -68,6 +68,7 @@ def test_the_few_jobs_of_users_wait_for_less_than_a_minute() -> None:
     assert len(ends) == OF_USERS and ends[-1] / (MATCHES_PER_S / 20) < 60
 
 
+@pytest.mark.slow
 def test_groups_keep_their_shares_over_100_000_matches_whatever_they_have_waiting() -> None:
     waiting = [*lhcb()[:50], *(Waiting(None, f"user{number}", number, 10**6) for number in range(3))]
     taken = Counter(waiting[queue].group or waiting[queue].owner for queue in matched(waiting, 100_000))

@@ -66,6 +66,7 @@ def pools() -> st.SearchStrategy[SubmitPool]:
     return st.builds(pool_of, st.sampled_from(["lhcb", "atlas"]), some).map(lambda one: one or SubmitPool("", ()))
 
 
+@pytest.mark.slow
 @given(st.lists(pools(), min_size=1, max_size=6), st.integers(0, 30))
 @settings(max_examples=60, deadline=None)
 def test_all_at_once_as_by_the_definition(some: list[SubmitPool], seed: int) -> None:

@@ -25,6 +25,7 @@ def shown(replayed: Replayed, *differences: Difference, count: int = 1, fault: s
     return first_differences([one] * count, 90).splitlines()
 
 
+@pytest.mark.slow
 def test_the_field_and_both_values(replayed: Replayed) -> None:
     first, second, *rest = shown(replayed, Difference("assigned.Q", 22, None))
     assert first == f"1 of 90 decisions differ; {REMEDY}"

@@ -9,6 +9,8 @@ import pytest
 from broker.decisions.answers.replay import replayed_file
 from tests.replay.first_differences import first_differences
 
+pytestmark = pytest.mark.slow
+
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json.gz"))
 
 

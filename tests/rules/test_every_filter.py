@@ -163,6 +163,7 @@ def test_what_is_the_same_in_passes_reads_nothing_that_differs(rule: Any) -> Non
     assert [np.ndim(ask(pairs)) for ask in (rule.applies, rule.keep, rule.unknown)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brokerage", BROKERAGES, ids=lambda one: one.name)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([1, 2, 4]))

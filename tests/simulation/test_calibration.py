@@ -220,6 +220,7 @@ def test_failures_of_labels_are_held_to_those_of_their_queues() -> None:
     assert sum(kind.failed for kind in same.kinds) == failed and same.notes == ()
 
 
+@pytest.mark.slow
 def test_a_site_that_is_not_known_is_compared_with_its_campaign() -> None:
     document = made_up()
     for cell in document["queues"]:

@@ -60,6 +60,7 @@ def test_processes_give_the_same_as_one() -> None:
         assert (one.seed, one.events) == (other.seed, other.events)
 
 
+@pytest.mark.slow
 def test_curves_are_drawn(tmp_path: Path) -> None:
     results = simulate_all([Case("random", "random", 1, GridChoice("generated", TINY))], 1, lambda place, result: None)
     files = plot_curves(results, tmp_path / "plots")
@@ -139,6 +140,7 @@ def test_the_command_prints_one_object_a_policy(tmp_path: Path, capsys: pytest.C
     assert "2 seed(s) tell little" in shown.err and "least_loaded" not in shown.out and "+-" in shown.out
 
 
+@pytest.mark.slow
 def test_a_tuning_key_is_judged_by_its_consequences(capsys: pytest.CaptureFixture[str]) -> None:
     points = grid(read_ranges(shipped_catalogue(), ["NQUEUELIMITSITE_MC Production=1:500:499"], "atlas"))
     tiny = GridChoice("full", dataclasses.replace(TINY, days=0.2))

@@ -71,6 +71,7 @@ def test_the_page_has_its_marks_and_every_cell_a_grid() -> None:
         assert len(cases) == asked["seeds"] * len(asked["policies"]) and cases[0].seed == 101
 
 
+@pytest.mark.slow
 def test_a_table_is_made_of_kept_simulations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--reduced", "--only", "calm", "--seeds", "2", "--out", str(tmp_path)]
     evidence.main(arguments)

@@ -109,6 +109,7 @@ def test_quantiles(distribution: Lognormal | Normal | Weibull, median: float) ->
     assert np.isfinite(distribution.quantile(np.array([0.0, 1.0]))).all()
 
 
+@pytest.mark.slow
 def test_the_copula_has_the_rank_correlations_of_the_records() -> None:
     from scipy import stats
 

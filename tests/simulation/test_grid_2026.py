@@ -56,6 +56,7 @@ def test_nothing_is_lost_on_it(policy: str) -> None:
     assert tally.failed_transfers and tally.failed_attempts and tally.wasted_bytes
 
 
+@pytest.mark.slow
 def test_slots_are_in_use_at_the_beginning() -> None:
     run = ClosedLoop(make_grid("2026", SIZE, 2), find_policy("least_loaded"), 2).run()
     use = run.series.busy_hs06 / run.series.up_hs06

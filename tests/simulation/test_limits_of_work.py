@@ -48,6 +48,7 @@ def test_what_is_down_delivers_nothing() -> None:
     assert delivered_bound(down, 1) == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_jobs_wait_for_each_other() -> None:
     assert mean_wait_bound_s(window(16, 8.0), 1) == 0.0
     # rounds begin after 0, 1, 2, 3 and 4 hours: 2 hours on average; slots of half an hour take some of it

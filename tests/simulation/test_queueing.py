@@ -122,6 +122,7 @@ def test_waits_of_m_g_1(name: str, expected: float) -> None:
     assert within(interval(means), expected), (interval(means), expected)
 
 
+@pytest.mark.slow
 def test_little() -> None:
     random = np.random.default_rng(3)
     waits, _, area, until = serve(10, random.exponential(1 / 9, 60_000), random.exponential(1.0, 60_000))

@@ -44,6 +44,7 @@ def test_a_cap_leaves_the_rest_to_the_others(caps: tuple[float, float], rates: t
 uses_of = st.lists(st.sets(st.integers(0, 5)).map(lambda s: tuple(sorted(s))), min_size=1, max_size=13)
 
 
+@pytest.mark.slow
 @given(
     uses_of,
     st.lists(st.floats(0.5, 50), min_size=6, max_size=6),

@@ -76,6 +76,7 @@ def test_a_policy_that_is_no_agent_is_refused(broker: Broker) -> None:
     assert (status, told["error"]["what"]) == (3, "random: no agent decides so")
 
 
+@pytest.mark.slow
 def test_the_grid_is_that_of_a_stored_snapshot(broker: Broker, database: Database, tmp_path: Path) -> None:
     loop = ClosedLoop(generate(GRID, 1), lambda scenario, seed: ThroughDatabase(scenario, seed, database), 1)
     while not loop.grid.tally.decided_chunks:
@@ -118,6 +119,7 @@ def test_what_is_about_a_simulated_grid_needs_one(broker: Broker, option: tuple[
     assert status == 3 and f"{option[0]} is about a simulated grid" in json.dumps(told["error"])
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_on_an_own_grid_by_an_own_profile(
     database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_speeds_and_failures_are_found() -> None:
     assert fit.sizes_gb == {"input_gb": Counted(12, (2.0, 2.0, 2.0))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "own"), [(2, False), (3, True)])
 def test_a_type_of_processing_has_its_speed_from_three_tasks_on(tasks: int, own: bool) -> None:
     fit = fit_site(history({"A": 0.5, "B": 1.0}, {"A": 0.0, "B": 0.0}, tasks))
@@ -255,6 +256,7 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return int(str(ended.value.code)), shown.out, shown.err
 
 
+@pytest.mark.slow
 def test_the_commands_calibrate_replay_and_check(
     database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def policy_of(loop: ClosedLoop) -> Brokered:
     return loop.policy
 
 
+@pytest.mark.slow
 def test_users_are_counted_as_the_source_of_the_snapshot_counts_them(loop: ClosedLoop) -> None:
     loop.information._read_jobs()
     view, keeper = loop.information.view(), policy_of(loop).keeper
@@ -77,6 +78,7 @@ def test_users_are_counted_as_the_source_of_the_snapshot_counts_them(loop: Close
             assert list(zip(made.unified.tolist(), made.queued.tolist(), made.running.tolist(), strict=True)) == pairs
 
 
+@pytest.mark.slow
 def test_user_counts_come_back_to_nothing() -> None:
     loop = ClosedLoop(generate(SMALL, 3), Brokered, 3)
     loop.run()
@@ -186,6 +188,7 @@ def test_a_chunk_without_a_queue_waits_as_long_as_its_brokerage_says() -> None:
     assert {n: state.retry_s - 60.0 for n, state in loop.grid.tasks.items()} == {1: 1800.0, 2: 1200.0, 3: 3600.0}
 
 
+@pytest.mark.slow
 def test_panda_decides_by_its_own_profile() -> None:
     scenario = generate(dataclasses.replace(SMALL, load=1.2), 3)
     runs = [ClosedLoop(scenario, policy, 3).run() for policy in (Brokered, find_policy("panda"))]

@@ -79,6 +79,7 @@ def any_row(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return table, {column: draw(NAMES if draw(st.booleans()) else ANYTHING) for column in COLUMNS[table][1]}
 
 
+@pytest.mark.slow
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(any_row(), min_size=1, max_size=4))
 def test_no_row_stops_the_snapshot(rows: list[tuple[str, dict[str, Any]]]) -> None:

@@ -39,6 +39,7 @@ step = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(step, min_size=2, max_size=4))
 def test_a_snapshot_is_the_same_whatever_came_before_it(steps: list[tuple[list[tuple[str, Row]], float, bool]]) -> None:

@@ -220,6 +220,7 @@ KEYS = st.sampled_from([*QueueRecord.__dataclass_fields__, "corecount", "maxrss"
 KEYS |= st.sampled_from(["catchall", "nickname", "releases", "wnconnectivity", "direct_access_lan", "maxinputsize"])
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, JSON, max_size=6))
 def test_any_document_is_a_queue_or_a_bad_value(document: dict[str, Any]) -> None:
     try:

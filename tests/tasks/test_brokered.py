@@ -20,6 +20,8 @@ from tests.cli.commands import Command, runner
 from tests.pilots.panda.pilot_grid import run_agent
 from tests.tasks.parameters import constant, parameters
 
+pytestmark = pytest.mark.slow
+
 V1 = "/api/v1"
 LATER = small_grid.NOW + timedelta(minutes=1)
 

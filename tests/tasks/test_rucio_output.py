@@ -20,6 +20,8 @@ from tests.cli.commands import runner
 from tests.pilots.panda.pilot_grid import content, record, run_agent
 from tests.tasks.writing_rucio import LATER, FakeWriter, about, agent, reported
 
+pytestmark = pytest.mark.slow
+
 OUT = ("mc", "mc.out")
 
 

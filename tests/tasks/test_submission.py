@@ -178,6 +178,7 @@ def test_what_cannot_be_used_is_refused_with_its_field_value_and_what_to_do(
         assert rows(database, f"SELECT FROM {table}") == []
 
 
+@pytest.mark.slow
 def test_nothing_is_half_submitted(database: Database, broker: Command, tmp_path: Path) -> None:
     listed = tmp_path / "list"
     listed.write_text("\n".join([*(f"f{n}" for n in range(30_000)), "no name"]), encoding="utf-8")

@@ -30,6 +30,8 @@ from tests.tasks.running_tasks import (
     submitted,
 )
 
+pytestmark = pytest.mark.slow
+
 OPERATOR = Actor("op", is_operator=True)
 
 

@@ -16,6 +16,8 @@ from tests.brokerages import small_grid
 from tests.cli.commands import Command, runner
 from tests.tasks.parameters import parameters
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:

@@ -86,6 +86,7 @@ def test_a_failing_site_is_the_first_tile_and_one_that_is_off_is_grey() -> None:
     assert [(one.name, one.class_) for one in found] == [("B", "fail"), ("A", "run"), ("C", "idle")]
 
 
+@pytest.mark.slow
 def test_the_page_shows_how_jobs_ended(somebody: httpx.Client, decided: Database) -> None:
     now = datetime.fromisoformat(somebody.get("/api/v1/queues").json()["now"])
     hour = now.replace(minute=0, second=0, microsecond=0)

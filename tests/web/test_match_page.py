@@ -17,6 +17,8 @@ from tests.pilots.statements.test_job_match import add_jobs, follow
 from tests.pilots.statements.test_node_match import ask
 from tests.store.pool_grid import emptied, execute, publish_places, refresh, rows
 
+pytestmark = pytest.mark.slow
+
 PLACE = {"site": "SITE_A", "ce": "ce1", "queue": "long", "vo": "lhcb"}
 NODE = {"cpu": {"num_cores": 8, "ram_mb": 16_000}, "tags": ["os:el9"]}
 

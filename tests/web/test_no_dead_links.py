@@ -17,6 +17,8 @@ from broker.access.claims import Expected, Fault
 from broker.api.problem_codes import PROBLEM_CODES, error_classes
 from broker.api.problems import USED, code_of_class, told_of
 
+pytestmark = pytest.mark.slow
+
 MOST_OF_A_PATTERN = 6
 """Addresses of one pattern that are asked for; every key, rule and code is, as each has a page of its own."""
 EACH = ("/tuning/", "/reasons/", "/rules/")

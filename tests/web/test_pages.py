@@ -95,6 +95,7 @@ def test_a_code_of_two_rules_shows_what_each_means(stranger: httpx.Client, code:
         assert str(escape(one.reason.wrong)) in page and one.giver in page
 
 
+@pytest.mark.slow
 def test_every_code_has_its_page(stranger: httpx.Client) -> None:
     codes = [*known_reasons(), "unknown_pilots", "task_status_done", "task_cloud_DE"]
     answers = {code: stranger.get(f"/reasons/{code}") for code in codes}
@@ -131,6 +132,7 @@ def test_a_new_nonce_for_each_page(stranger: httpx.Client) -> None:
     assert len(policies) == 3
 
 
+@pytest.mark.slow
 def test_a_page_asked_for_again_has_the_same_size(site: ApiServer, stranger: httpx.Client) -> None:
     sizes = {len(stranger.get("/glossary").content) for _ in range(20)}
     assert len(sizes) == 1

@@ -30,6 +30,7 @@ _A_PIN = sa.text("""
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["/plots/outcomes", "/plots/queues/ALPHA_MCORE", "/plots/queues/ALPHA_MCORE/MCORE"])
 def test_the_data_of_a_plot_fits_its_frame(stranger: httpx.Client, address: str) -> None:
     answer = stranger.get(address)

@@ -11,6 +11,8 @@ import pytest
 
 from broker.web.csv_lists import csv_text
 
+pytestmark = pytest.mark.slow
+
 JSON = {"Accept": "application/json"}
 
 

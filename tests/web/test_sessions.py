@@ -57,6 +57,7 @@ def test_every_page_has_a_policy_and_only_forms_change_something(routes: list[ob
     assert len(from_forms) >= 7
 
 
+@pytest.mark.slow
 def test_the_form_with_the_token_begins_a_session_that_no_script_reads(stranger: httpx.Client) -> None:
     assert '<form method="post" action="/login"' in stranger.get("/login").text
     answer = stranger.post("/login", data={"token": TOKEN})
@@ -103,6 +104,7 @@ def test_nobody_logs_in_by_a_link_where_issuers_count() -> None:
     assert page_parts(shipped(), None, lambda: 0.0).login_code is None
 
 
+@pytest.mark.slow
 def test_what_a_role_may_not_do_is_not_shown(stranger: httpx.Client, somebody: httpx.Client) -> None:
     assert '<form method="post"' not in stranger.get(f"/tuning/{KEY}").text
     assert somebody.get(f"/tuning/{KEY}").text.count('<form method="post" action="/tuning/') == 4
@@ -113,6 +115,7 @@ def test_names_of_users_are_hidden_from_strangers(stranger: httpx.Client) -> Non
     assert answer.status_code == 401 and "Log in" in answer.text
 
 
+@pytest.mark.slow
 def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(somebody: httpx.Client) -> None:
     page = somebody.get(f"/tuning/{KEY}").text
     fields = {"csrf": csrf_of(page), "version": "0", "value": "220", "reason": HOSTILE}

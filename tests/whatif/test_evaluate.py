@@ -54,6 +54,7 @@ def again(case: Case, other: Change) -> list[ReplayedDecision]:
     return replay_decisions(asked, snapshot, tuning_of, works, case.seed, rules)
 
 
+@pytest.mark.slow
 def test_a_profile_that_places_jobs_together_and_reads_other_queues(cases: dict[str, Case]) -> None:
     text = shipped("flow").replace("extends: seed", "extends: panda")
     other, case = Change((), ProfileRules(read_profile(text, shipped))), cases[JOBS]
@@ -80,6 +81,7 @@ def shipped(name: str) -> str:
     return resources.path(f"config/profiles/{name}.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("brokerage", BROKERAGES)
 def test_a_profile_that_reads_other_queues_and_figures(cases: dict[str, Case], brokerage: str) -> None:
     """PanDA's profile has the unified queues as well, and asks for sources that the stored snapshot lacks."""

@@ -19,6 +19,8 @@ from broker.work.split_settings import SplitSettings, smallest_job
 from tests.work.files_for_tests import MB, file_table, one_chunk, plain_files
 from tests.work.random_chunks import Row, master_files, settings
 
+pytestmark = pytest.mark.slow
+
 MASTER = DatasetUse()
 SEVEN = plain_files(7, nevents=100, size=2 * MB)
 

@@ -168,6 +168,7 @@ REPLICA = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     rows=st.lists(REPLICA, max_size=12, unique_by=lambda row: (row["did"], row["rse"])),

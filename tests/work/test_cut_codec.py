@@ -72,6 +72,7 @@ chunk_inputs = st.lists(
 )
 
 
+@pytest.mark.slow
 @with_settings(max_examples=40, deadline=None)
 @given(chunk_inputs, settings(), st.sampled_from([0.0, 2500.0, 9000.0]))
 def test_the_same_jobs_are_cut(drawn: list[Any], rules: SplitSettings, scratch_mb: float) -> None:

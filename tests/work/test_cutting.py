@@ -16,6 +16,8 @@ from broker.work.split_settings import SplitSettings
 from tests.work.files_for_tests import MB, file_table, one_chunk, plain_files
 from tests.work.random_chunks import master_files, settings
 
+pytestmark = pytest.mark.slow
+
 MASTER = DatasetUse()
 FREE = CutLimits()
 EIGHT = plain_files(8, nevents=100, size=1000 * MB)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def sums_of(parts: list[FileTable]) -> FileSums:
     return FileSums(joined(parts), offsets)
 
 
+@pytest.mark.slow
 @example(parts=[plain_files(2, lfn=1), plain_files(1, lfn=1)])
 @settings(max_examples=15)
 @given(parts=st.lists(master_files(), max_size=3))

@@ -81,6 +81,7 @@ def test_no_files_have_no_totals() -> None:
 NAMES = [7, 8, int(_SPREADS), 0]
 
 
+@pytest.mark.slow
 @example(rows=[(int(_SPREADS), 0), (0, 1)])
 @example(rows=[(7, 0), (8, 0), (7, 0), (7, 1), (7, 0)])
 @settings(max_examples=200)

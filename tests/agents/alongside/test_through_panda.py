@@ -49,6 +49,7 @@ def due(database: Database) -> None:
     fill(database, JOBS, **tables)
 
 
+@pytest.mark.slow
 def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: PlayedPanda, tmp_path: Path) -> None:
     due(shared)
     token = tmp_path / "token"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agents.feeds.cric import CricAgent, CricOptions
 from agents.service import registry
 from agents.service.cycle import run_cycle
@@ -17,6 +19,7 @@ from tests.feeds.web_server import DRIPPING, serving
 FEEDS = {"cric", "network", "rucio_output", "rucio_quota", "rucio_replicas", "rucio_space", "sites", "submitter"}
 
 
+@pytest.mark.slow
 def test_a_cycle_ends_within_its_budget_and_uses_what_came(database: Database, tmp_path: Path) -> None:
     feeding = Feeding(database, tmp_path)
     documents = cric_documents(GridSize(20), NOW)

@@ -20,6 +20,8 @@ from tests.agents.service.test_cycle import LEASE, NOW, ScriptedAgent, context_o
 from tests.agents.service.test_runtime import Running, outcomes, scheduled
 from tests.fault.processes import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 class Hanging:
     """Stands in for what a rule computes; :attr:`ends` lets it go."""

@@ -217,6 +217,7 @@ def state_of(database: Database) -> dict[str, Any]:
     return dict(found or {})
 
 
+@pytest.mark.slow
 def test_a_cycle_that_hangs_is_overdue_and_led_elsewhere_until_it_comes_back(database: Database) -> None:
     hangs, go_on, elsewhere = threading.Event(), threading.Event(), threading.Event()
 
@@ -241,6 +242,7 @@ def test_a_cycle_that_hangs_is_overdue_and_led_elsewhere_until_it_comes_back(dat
     assert one.in_time
 
 
+@pytest.mark.slow
 def test_a_service_that_hangs_ends_by_itself_when_it_may(database: Database) -> None:
     go_on = threading.Event()
 
@@ -262,6 +264,7 @@ def test_a_service_that_hangs_ends_by_itself_when_it_may(database: Database) -> 
     assert running.in_time is False
 
 
+@pytest.mark.slow
 def test_a_feed_that_hangs_and_one_that_fails_do_not_end_the_service(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

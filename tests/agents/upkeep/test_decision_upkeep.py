@@ -82,6 +82,7 @@ def test_one_day_goes_in_a_cycle_unless_the_brake_is_off(
     assert any("2 more days" in note for note in record.notes) == (dropped == 1)
 
 
+@pytest.mark.slow
 def test_a_table_in_use_is_left_to_the_next_cycle(database: Database) -> None:
     make(database, NOW - 30 * DAY, 0)
     make(database, NOW, 3)

@@ -24,6 +24,8 @@ from broker.rules.contract import Filter, NucleusLoadWeight, TaskPairs, Weight
 from broker.rules.production_task.weights.remaining_work import LEAST_HS06S, RemainingWork
 from tests.engine.task.task_works import Copy, Part, cycle, task_work
 
+pytestmark = pytest.mark.slow
+
 NUCLEI = ("A", "B", "C")
 FACTORS = (0.0, 0.1, 1.0, 7.3, 1e300, 5e-324, np.inf, np.nan, -1.0)
 

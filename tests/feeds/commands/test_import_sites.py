@@ -21,6 +21,7 @@ def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     return runner(capsys, "--db", database.url)
 
 
+@pytest.mark.slow
 def test_it_says_what_is_on_record_and_what_comes_next(broker: Command, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(SITES + B)

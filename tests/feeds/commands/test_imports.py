@@ -54,6 +54,7 @@ def rows(database: Database, query: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(sa.text(database.names.sql(query)))]
 
 
+@pytest.mark.slow
 def test_everything_from_files(broker: Command, files: dict[str, str], database: Database) -> None:
     done = broker("import", "cric", *cric_files(files), *AT)
     assert (done.status, "schedconfig_json" in done.out) == (0, True), done.err
@@ -143,6 +144,7 @@ def test_two_imports_of_the_same_tables_never_run_at_once(
     assert done.status == 3 and "another broker" in done.err
 
 
+@pytest.mark.slow
 def test_alongside_panda_only_replicas_and_quotas(
     broker: Command, files: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
@@ -166,6 +168,7 @@ def test_alongside_panda_only_replicas_and_quotas(
     assert rows(database, "SELECT name, outcome FROM {broker}.replica_requests") == [("n", "not_found")]
 
 
+@pytest.mark.slow
 def test_the_history_of_a_queue(broker: Command, files: dict[str, str]) -> None:
     queue = queue_name(0)
     broker("import", "cric", *cric_files(files), *AT)

@@ -14,6 +14,8 @@ from broker.store.connection.database import Database
 from tests.agents.feeds.test_sites import SITES, B
 from tests.cli.commands import Command, runner
 
+pytestmark = pytest.mark.slow
+
 TASK = resources.path("config/first-task.yaml").read_text(encoding="utf-8")
 
 

@@ -251,6 +251,7 @@ print(*[os.waitpid(child, 0)[1] for child in children], flush=True)
 """
 
 
+@pytest.mark.slow
 def test_no_job_is_given_twice_when_processes_match_and_one_is_killed(database: Database, tmp_path: Path) -> None:
     jobs = 400
     for owner in range(2):

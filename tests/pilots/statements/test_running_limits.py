@@ -317,6 +317,7 @@ with psycopg.connect(url, autocommit=True) as connection:
 """
 
 
+@pytest.mark.slow
 def test_no_limit_is_passed_by_processes_one_of_which_is_killed(database: Database) -> None:
     add_jobs(database, 1, 300, **SIMUL)
     follow(database)

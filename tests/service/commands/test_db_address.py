@@ -52,6 +52,7 @@ def test_the_address_of_a_database_that_is_not_there_yet_is_exit_status_4(
     assert not broker_home.exists()
 
 
+@pytest.mark.slow
 def test_the_address_of_a_database_that_is_there(capsys: pytest.CaptureFixture[str], broker_home: Path) -> None:
     assert ended(capsys, "db", "init")[0] == 0
     status, out, _ = ended(capsys, "db", "url")

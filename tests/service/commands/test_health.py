@@ -33,6 +33,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 def test_a_check_by_address_needs_none_of_the_slow_packages(database: Database) -> None:
     done = run("--db", database.url, "agents", "--health")
     assert (done.returncode, done.stdout) == (1, "[]\n")
@@ -71,6 +72,7 @@ def test_anything_else_is_left_to_the_command(
     assert health.asked_for(arguments, environment) == url
 
 
+@pytest.mark.slow
 def test_the_password_of_the_address_is_in_a_file_and_a_wrong_file_is_left_to_the_command(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("p@ss\n", encoding="utf-8")

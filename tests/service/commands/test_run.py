@@ -17,6 +17,8 @@ from tests.agents.lifecycle.test_brake import add_jobs
 from tests.fault.processes import load_grid, made_jobs, take_lease
 from tests.store.lifecycle_grid import store
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -33,6 +33,7 @@ def test_an_event_rule_makes_one_row_for_every_range_of_a_file(of_task: Any) -> 
     assert files[9]["fsize"] == files[0]["fsize"]
 
 
+@pytest.mark.slow
 def test_scouts_use_a_part_of_the_files(of_task: Any) -> None:
     dataset = of_task("jedi_datasets", "ttbar_scout_23e")[0]
     assert (dataset["nfiles"], dataset["nfilestobeused"], dataset["nfilesused"]) == (310, 10, 0)

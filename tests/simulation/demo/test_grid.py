@@ -55,6 +55,7 @@ def _jobs(tables: Tables) -> int:
     return sum(_jobs_of(row, tasks[row["jeditaskid"]]) for row in masters)
 
 
+@pytest.mark.slow
 def test_the_scenario_depends_on_its_arguments_alone(demo_facts: DemoFacts, demo_scenario: Row) -> None:
     again = build_scenario(demo_facts, NOW, seed=7)
     assert json.dumps(again) == json.dumps(demo_scenario)
@@ -204,11 +205,13 @@ def test_the_grid_has_one_of_each_special_case(tables: Tables) -> None:
     assert any(row["type"] == "input" and row["datasetname"] not in with_replica for row in _masters(tables))
 
 
+@pytest.mark.slow
 def test_the_scenario_is_json(demo_scenario: Row) -> None:
     text = json.dumps(demo_scenario, allow_nan=False)
     assert json.loads(text) == demo_scenario
 
 
+@pytest.mark.slow
 def test_the_scenario_loads_into_the_database(database: Database, quick_scenario: Row) -> None:
     loaded = load(database, Scenario.of(quick_scenario))
     assert loaded == {name: len(rows) for name, rows in quick_scenario["tables"].items()}

@@ -20,6 +20,8 @@ from broker.store.connection import embedded_binaries
 from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
 from broker.store.connection.errors import EmbeddedServerError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 HOLDER = """
 import sys

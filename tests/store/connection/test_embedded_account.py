@@ -16,6 +16,8 @@ from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.embedded_binaries import server_account
 from broker.store.connection.errors import EmbeddedServerError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home() -> Iterator[Path]:

@@ -13,6 +13,8 @@ from broker.store.connection.opening import connect, open_database
 from broker.store.connection.tables import OWN, Names, read_migrations
 from broker.store.schema import migrate
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_embedded_database_is_installed_when_it_is_opened_and_stopped_when_closed(broker_home: Path) -> None:
     with open_database(None, broker_home) as database:

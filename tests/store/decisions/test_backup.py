@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from broker.domain.decisions import Origin
@@ -35,6 +36,7 @@ def stored(database: Database) -> tuple[list[StoredCycle], list[ChunkState], lis
         return list(stored_cycles(connection)), read_states(connection), list(decision_days.days(connection))
 
 
+@pytest.mark.slow
 def test_a_restored_database_decides_and_reads_on(make_database: Callable[..., Database], tmp_path: Path) -> None:
     first, second = make_database(), make_database(migrated=False)
     with first.begin() as connection:

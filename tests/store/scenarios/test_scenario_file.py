@@ -35,6 +35,7 @@ def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.text(st.characters(codec="utf-8"), max_size=5),
@@ -150,6 +151,7 @@ def test_the_limit_is_the_same_for_a_plain_file(tmp_path: Path, monkeypatch: pyt
         read_scenario(path)
 
 
+@pytest.mark.slow
 def test_a_file_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "s.json.gz"
     # one member of ten megabytes of blanks, as often as it takes: a kilobyte of file for a megabyte of text

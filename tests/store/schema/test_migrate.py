@@ -11,6 +11,8 @@ from broker.store.connection.errors import ForeignSchema, MigrationChanged, Sche
 from broker.store.connection.tables import OWN, PANDA, Migration, Names, read_migrations
 from broker.store.schema import migrate
 
+pytestmark = pytest.mark.slow
+
 MakeDatabase = Callable[..., Database]
 
 # Everything that a schema consists of, as text: relations with their columns, indexes, constraints, sequences.

@@ -14,6 +14,8 @@ from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema.migrate import upgrade
 from tests.store.small_work import NOW
 
+pytestmark = pytest.mark.slow
+
 #: Source: panda-database, pg_PANDA_TABLE. What an earlier version had otherwise.
 PANDAS = {
     "jedi_process_lock.vo": "character varying(32)",

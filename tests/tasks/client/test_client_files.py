@@ -124,6 +124,7 @@ def test_an_archive_is_offered_again_for_three_days_after_its_last_use(shared: D
     assert (found(2.9), found(5.8), found(9)) == (name, name, None)
 
 
+@pytest.mark.slow
 def test_cleanup_removes_what_nobody_used_for_a_month(shared: Database) -> None:
     old, used = sandbox_name(), sandbox_name()
     for name in (old, used):

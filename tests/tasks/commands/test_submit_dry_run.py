@@ -17,6 +17,7 @@ JOB = """[
 ]"""
 
 
+@pytest.mark.slow
 def test_what_fits_nowhere_is_5_and_nothing_is_submitted(
     database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

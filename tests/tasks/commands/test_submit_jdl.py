@@ -18,6 +18,8 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import TaskSelection, read_assigning
 from tests.cli.commands import Command, runner
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 AT = str(int(NOW.timestamp()))
 DATA = json.loads((Path(__file__).parents[2] / "contract" / "submit_pool.json").read_text(encoding="utf-8"))

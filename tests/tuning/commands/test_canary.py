@@ -23,6 +23,8 @@ from tests.brokerages.test_replay import rules_of
 from tests.cli.commands import Command, runner
 from tests.whatif.stored import JOBS, SEED, TASKS, assigning_scenario, job_scenario
 
+pytestmark = pytest.mark.slow
+
 NO_QUEUE = "MIN_WEIGHT_managed=1000000"
 
 

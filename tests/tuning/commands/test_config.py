@@ -212,6 +212,7 @@ def test_setting_the_present_value(config: Command) -> None:
     assert "nothing to change, it is so in version 2" in again.out
 
 
+@pytest.mark.slow
 def test_diff_and_rollback(config: Command) -> None:
     config("set", "NW_THRESHOLD", "1.5", "--reason", "r")
     config("set", "NW_ACTIVE", "false", "--reason", "r")

@@ -49,6 +49,7 @@ def versions(database: Database) -> list[int]:
         return list(connection.execute(sa.text("SELECT version FROM broker.gdpconfig_versions ORDER BY 1")).scalars())
 
 
+@pytest.mark.slow
 def test_nothing_is_set_without_a_yes_even_within_the_limits(
     cycled: Database, config_set: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +66,7 @@ def test_nothing_is_set_without_a_yes_even_within_the_limits(
     assert agreed.status == 0 and "Make the change?" in agreed.err and versions(cycled) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_dry_run_only_looks(cycled: Database, config_set: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     look = ("--dry-run", "--reason", "to see", "--editor", "operator")
     answered(monkeypatch, "y\n")

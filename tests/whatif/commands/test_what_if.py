@@ -114,6 +114,7 @@ def test_bad_input(command: Command, arguments: tuple[str, ...], status: int, to
     assert error["exit_status"] == status and told in f"{error['what']} {error['where']} {error['what_to_do']}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_pictures(command: Command, tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"picture{suffix}"
@@ -123,6 +124,7 @@ def test_pictures(command: Command, tmp_path: Path, suffix: str) -> None:
     assert missing.status == 1 and "cannot be written" in missing.err
 
 
+@pytest.mark.slow
 def test_a_scenario_is_brokered_as_it_would_be_with_the_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, database: Database
 ) -> None:
@@ -144,6 +146,7 @@ def test_a_scenario_is_brokered_as_it_would_be_with_the_values(
     assert total["changed"] > 0
 
 
+@pytest.mark.slow
 def test_a_sweep_has_one_table_and_one_object_a_point(
     url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

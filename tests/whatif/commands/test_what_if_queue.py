@@ -12,6 +12,8 @@ from tests.brokerages.small_grid import NOW, one_cycle
 from tests.cli.commands import Command, runner
 from tests.whatif.stored import SEED, job_scenario
 
+pytestmark = pytest.mark.slow
+
 AT = ("--at", NOW.isoformat(), "--processes", "1")
 
 
