@@ -17,7 +17,7 @@ from agents.service.configuration import config_file
 from broker.domain.queue_health import HealthFold, HealthLimits
 from broker.history.model.error_classes import ErrorClasses, read_error_classes
 from broker.outcomes.model.record import ArchivedJob, judged, kind_of
-from broker.outcomes.statements import outcome_rows
+from broker.outcomes.statements import job_starts, outcome_rows
 from broker.store.connection.tables import TableCatalogue
 
 _OF_TEST = {"evidence", "node_evidence", "usual_least", "tasks", "probe_jobs", "probe_finished"}
@@ -89,6 +89,7 @@ class OutcomesAgent(Agent[OutcomesOptions]):
             if context.writes:
                 catalogue = TableCatalogue.read(connection, context.database.names)
                 counts["queues_running"] = outcome_rows.note_running(connection, catalogue, context.now, kind_of)
+                counts["started_this_hour"] = job_starts.note_starts(connection, catalogue, context.now)
                 outcome_rows.forget_old(connection, self.options.limits, context.now, self.options.node_days)
                 if not notes:
                     outcome_rows.note_refresh(connection, context.now)

@@ -48,7 +48,7 @@ class CleanupOptions(BrakedOptions):
         agent_runs_days: runs of agents; the last one of each agent stays.
         job_actions_days: what was done to jobs that waited or ran for too long.
         rebrokered_from_days: from which queues work was taken back; at least the longest REASSIGN_MEMORY.
-        queue_record_days: how jobs ended at queues, and the most cores that ran there, by hour.
+        queue_record_days: how jobs ended at queues, the most cores that ran there, how many jobs started, by hour.
         retry_actions_days: what retry rules did, and would have done, and failed jobs that none looked at.
         request_changes_days: what tasks were found to need, and changes of what they ask for.
         job_status_reports_days: what jobs told about themselves.
@@ -160,6 +160,7 @@ class CleanupAgent(Agent[CleanupOptions]):
             self._aged(context, cleanup_rows.QUEUE_RECORD, kept.queue_record_days),
             self._aged(context, cleanup_rows.QUEUE_FAILURES, kept.queue_record_days),
             self._aged(context, cleanup_rows.QUEUE_CORES, kept.queue_record_days),
+            self._aged(context, cleanup_rows.JOB_STARTS, kept.queue_record_days),
             self._aged(context, cleanup_rows.RETRY_ACTIONS, kept.retry_actions_days),
             self._aged(context, cleanup_rows.FAILED_JOBS, kept.retry_actions_days),
             self._aged(context, cleanup_rows.REQUEST_CHANGES, kept.request_changes_days),

@@ -54,6 +54,12 @@ FEATURE = Feature(
             watched=("alarms",),
         ),
         Command(
+            "acknowledge",
+            "broker.service.commands.acknowledge:acknowledge",
+            "Say that somebody looks at an alarm, or take that back.",
+            place=95,
+        ),
+        Command(
             "completion",
             "broker.cli.completion:completion",
             "Print the completion script for bash, zsh or fish.",
@@ -72,6 +78,7 @@ FEATURE = Feature(
     pages=(
         "broker.web.routes.static_files",
         "broker.service.pages.overview",
+        "broker.service.pages.alarms",
         "broker.service.pages.plots",
     ),
 )

@@ -267,7 +267,7 @@ def fill_old(database: Database, folder: Path) -> dict[str, Any]:
 CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
     "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
-    "(queue_cores)", "(retry_actions)", "(failed_jobs)", "(request_changes)", "(request_learned)",
+    "(queue_cores)", "(job_starts)", "(retry_actions)", "(failed_jobs)", "(request_changes)", "(request_learned)",
     "(job_status_reports)", "(feed_runs)", "(sandboxes)",
     "(submitted_pilots)", "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip

@@ -18,6 +18,7 @@ from tests.cli.commands import Command, runner
 from tests.fault.processes import load_grid, made_jobs
 
 NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
+    "acknowledge": ("source_stale", "--reason", "r"),
     "agents": (),
     "alarms": (),
     "classes": (),

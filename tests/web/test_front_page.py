@@ -20,6 +20,8 @@ _RECORD = sa.text("""
     INSERT INTO broker.queue_record VALUES (:hour, 'ALPHA_MCORE', 'production', 'evgen', 'SCORE', :finished, :failed,
         0, 0, 0, 0, 0, 0, 0, array_fill(0::bigint, ARRAY[16]))""")
 
+_STARTS = sa.text("INSERT INTO broker.job_starts VALUES (:hour, :started)")
+
 
 @pytest.mark.parametrize(
     ("minutes", "about"),
@@ -62,7 +64,14 @@ def flow(finished: float | None, failed: float | None) -> WorkFlow:
     nothing = Flow(last_hour=None, day_before=None, steps=())
     ended = [Flow(last_hour=value, day_before=None, steps=()) for value in (finished, failed)]
     return WorkFlow(
-        now=NOON, step_s=300, waiting=nothing, placed=nothing, finished=ended[0], failed=ended[1], by_reason={}
+        now=NOON,
+        step_s=300,
+        waiting=nothing,
+        placed=nothing,
+        started=nothing,
+        finished=ended[0],
+        failed=ended[1],
+        by_reason={},
     )
 
 
@@ -71,7 +80,7 @@ def flow(finished: float | None, failed: float | None) -> WorkFlow:
     [(75.0, 25.0, "25.0 %"), (None, 3.0, "100.0 %"), (0.0, 0.0, "–"), (None, None, "–")],  # noqa: RUF001
 )
 def test_what_part_of_the_jobs_fails(finished: float | None, failed: float | None, number: str) -> None:
-    assert figures(flow(finished, failed), 7)[3].number == number
+    assert figures(flow(finished, failed))[3].number == number
 
 
 def test_a_failing_site_is_the_first_tile_and_one_that_is_off_is_grey() -> None:
@@ -93,13 +102,16 @@ def test_the_page_shows_how_jobs_ended(somebody: httpx.Client, decided: Database
     with decided.begin() as connection:
         for at, finished, failed in ((hour, 300, 100), (hour - 24 * HOUR, 100, 100)):
             connection.execute(_RECORD, {"hour": at, "finished": finished, "failed": failed})
+            connection.execute(_STARTS, {"hour": at, "started": 2 * finished})
     try:
         page = words_of(somebody.get("/").text)
         told = somebody.get("/", headers={"Accept": "application/json"}).json()["flow"]
     finally:
         with decided.begin() as connection:
             connection.execute(sa.text("DELETE FROM broker.queue_record"))
+            connection.execute(sa.text("DELETE FROM broker.job_starts"))
     assert "Jobs that fail 25.0 % ▼ 25.0 points to yesterday" in page and "Jobs finished an hour 300" in page
+    assert "Jobs started an hour 600 \u25b2 400 (200%) to yesterday" in page
     assert told["finished"]["last_hour"] == 300 and told["failed"]["day_before"] == 100
     assert "Why work waits" in page and "What is wrong now" in page and "Where work runs" in page
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,6 +24,8 @@ class AlarmLine:
         sentence: the first in words; how many others there are, and about what the next of them are.
         since: when the first began; None: not known.
         key: what sets their limit.
+        alarms: all of them.
+        looked_at: who looks at them, and why; empty: nobody said so.
     """
 
     severity: str
@@ -31,13 +33,15 @@ class AlarmLine:
     sentence: str
     since: datetime | None
     key: str
+    alarms: tuple[Alarm, ...]
+    looked_at: str
 
 
 def alarm_lines(alarms: Iterable[Alarm]) -> list[AlarmLine]:
     """The alarms in their order, those of one kind folded where there are many."""
-    kinds: dict[tuple[str, str], list[Alarm]] = {}
+    kinds: dict[tuple[str, str, str], list[Alarm]] = {}
     for one in alarms:
-        kinds.setdefault((one.severity, one.code), []).append(one)
+        kinds.setdefault((one.severity, one.code, _looked_at(one)), []).append(one)
     lines = []
     for alike in kinds.values():
         if len(alike) < FOLDED_FROM:
@@ -47,12 +51,28 @@ def alarm_lines(alarms: Iterable[Alarm]) -> list[AlarmLine]:
     return lines
 
 
-def _line(first: Alarm, others: list[Alarm] | None = None) -> AlarmLine:
+def alarm_kinds(alarms: Iterable[Alarm]) -> list[AlarmLine]:
+    """The alarms in their order, all of one kind in one line, however few they are."""
+    kinds: dict[tuple[str, str, str], list[Alarm]] = {}
+    for one in alarms:
+        kinds.setdefault((one.severity, one.code, _looked_at(one)), []).append(one)
+    return [_line(alike[0], alike[1:]) for alike in kinds.values()]
+
+
+def _looked_at(alarm: Alarm) -> str:
+    one = alarm.acknowledged
+    return "" if one is None else f"{one.editor}: {one.reason}"
+
+
+def _line(first: Alarm, others: Sequence[Alarm] = ()) -> AlarmLine:
     sentence = alarm_sentence(first)
     if others:
         such = ", ".join(one.about for one in others[:SUCH_AS])
-        sentence += f"; likewise {len(others)} others ({such}{', ...' if len(others) > SUCH_AS else ''})"
-    return AlarmLine(first.severity, first.code, sentence, first.since, first.key)
+        rest = f"{len(others)} others" if len(others) > 1 else "1 other"
+        sentence += f"; likewise {rest} ({such}{', ...' if len(others) > SUCH_AS else ''})"
+    alike = (first, *others)
+    since = min((one.since for one in alike if one.since is not None), default=None)
+    return AlarmLine(first.severity, first.code, sentence, since, first.key, alike, _looked_at(first))
 
 
 def alarm_sentence(alarm: Alarm) -> str:

@@ -18,11 +18,13 @@ from broker.domain.queue_health import HealthLimits
 from broker.history.answers.stored_states import ChunkState, chunk_states
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
+from broker.service.answers.acknowledging import GRAVITY, marked
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
 from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended
 from broker.service.statements.metric_reads import EndedJobs, ended_jobs
 from broker.store.query_context import Answer, Asking
+from broker.store.service import acknowledged_alarms
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import CHANGES_KEPT, Change, outcome_changes
 from broker.tasks.answers.outputs import OutputDataset, waiting_outputs
@@ -101,7 +103,6 @@ def outcomes_of(ended: Iterable[EndedJobs], limits: AlarmLimits) -> list[QueueOu
 
 
 FILE = "alarms.yaml"
-GRAVITY = {"critical": 0, "warning": 1, "info": 2}
 FAILED = ("failed", "overdue", "failed_transient", "over_budget")
 USABLE = ("ok", "shrunk")
 
@@ -122,7 +123,7 @@ def load_limits(folder: Path | None) -> AlarmLimits:
 
 
 def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
-    """All alarms, the gravest first, then those that last longest."""
+    """All alarms: those at which nobody looks yet, the gravest first, then those that last longest."""
     used = limits or load_limits(asking.config)
     states = chunk_states(asking.connection, asking.now)
     facts = read_task_facts(
@@ -139,7 +140,12 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
         *closed(unhealthy(asking)),
         *outputs_alarms(waiting_outputs(asking.connection), used, asking.now),
     ]
-    found.sort(key=lambda one: (GRAVITY[one.severity], one.code, one.since or asking.now, one.about))
+    found = marked(found, acknowledged_alarms.held(asking.connection))
+    found.sort(
+        key=lambda one: (
+            one.acknowledged is not None, GRAVITY[one.severity], one.code, one.since or asking.now, one.about
+        )
+    )  # fmt: skip
     return Alarms(now=asking.now, alarms=tuple(found))
 
 

@@ -20,8 +20,8 @@ class Flow(Answer):
     """A stream of work: how much of it in the last hour, in the hour a day before, and in each step until now.
 
     Attributes:
-        last_hour: of jobs that end, counted by hours, about so many: the hour that goes on, and the part of the one
-            before it that falls into the last 60 minutes. None: not known.
+        last_hour: of jobs that start and end, counted by hours, about so many: the hour that goes on, and the part
+            of the one before it that falls into the last 60 minutes. None: not known.
         day_before: the same 24 hours earlier; None: not known.
         steps: the oldest first; a step of ``step_s`` seconds.
     """
@@ -37,15 +37,17 @@ class WorkFlow(Answer):
     Attributes:
         waiting: chunks that wait, at the end of each step.
         placed: jobs that were given a queue.
+        started: jobs that began to run.
         finished, failed: jobs that ended.
         by_reason: chunks that waited at the end of each step, by reason.
-        step_s: length of the steps of ``waiting``, ``placed`` and ``by_reason``; those of jobs that end are hours.
+        step_s: length of the steps of ``waiting``, ``placed`` and ``by_reason``; those of the others are hours.
     """
 
     now: datetime
     step_s: int
     waiting: Flow
     placed: Flow
+    started: Flow
     finished: Flow
     failed: Flow
     by_reason: dict[str, tuple[float, ...]]
@@ -95,6 +97,7 @@ def work_flow(asking: Asking) -> WorkFlow:
             day_before=_sum(jobs for _, jobs in earlier) if earlier else None,
             steps=_summed(starts, placed, step_s),
         ),
+        started=_ended(now, flow_reads.started(connection, now - DAY - 3 * HOUR, until)),
         finished=_ended(now, [(at, finished) for at, finished, _ in ended]),
         failed=_ended(now, [(at, failed) for at, _, failed in ended]),
         by_reason={

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from broker.decisions.answers.decision_model import Figure
 from broker.store.query_context import Answer
+from broker.store.service.acknowledged_alarms import Acknowledgement
 from broker.store.service.agent_pauses import PauseLine
 
 
@@ -111,6 +112,7 @@ class Alarm(Answer):
         about: the source, agent, task or queue.
         since: when it began; None: not known.
         details: figures beside value and limit.
+        acknowledged: who looks at it; None: nobody said so.
     """
 
     code: AlarmCode
@@ -122,10 +124,11 @@ class Alarm(Answer):
     key: str
     since: datetime | None = None
     details: dict[str, Figure] = Field(default_factory=dict)
+    acknowledged: Acknowledgement | None = None
 
 
 class Alarms(Answer):
-    """All alarms, the gravest first."""
+    """All alarms, the gravest first; those at which somebody looks follow."""
 
     now: datetime
     alarms: tuple[Alarm, ...]

@@ -33,15 +33,19 @@ def alarms(
 def show_alarms(found: Alarms) -> None:
     """Print alarms as a table."""
     # what is of the database's clock may be later than that of a scenario
-    rows = [
-        (one.severity, one.code, one.sentence, Since(one.since, max(found.now, one.since or found.now)), one.key)
-        for one in alarm_lines(found.alarms)
-    ]
-    columns = (
+    lines = alarm_lines(found.alarms)
+    looked_at = any(one.looked_at for one in lines)
+    rows = []
+    for one in lines:
+        since = Since(one.since, max(found.now, one.since or found.now))
+        rows.append((one.severity, one.code, one.sentence, since, one.key, *([one.looked_at] if looked_at else [])))
+    columns = [
         Column("severity"),
         Column("alarm"),
         Column("what"),
         Column("since", give_up=2),
         Column("limit", give_up=1),
-    )
+    ]
+    if looked_at:
+        columns.append(Column("looks at it", give_up=3))
     print_table(columns, rows, title="Alarms")

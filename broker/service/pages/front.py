@@ -67,16 +67,15 @@ def is_ill(agent: AgentLine) -> bool:
     return agent.enabled and (agent.last_outcome not in WELL or agent.pause is not None)
 
 
-def figures(flow: WorkFlow, waiting: int | None) -> list[Figure]:
-    """Whether work flows, in four figures; ``waiting``: chunks that wait now, None where nothing was decided yet."""
-    waits = flow.waiting.model_copy(update={"last_hour": waiting})
+def figures(flow: WorkFlow) -> list[Figure]:
+    """Whether work flows, in four figures an hour: placed, started, finished, and what part of those that end fails."""
     steps = f"each step {'5 min' if flow.step_s < 3600 else '1 h'}"
     failed = flow.failed_percent
     return [
-        Figure("Chunks that wait", _number(waits.last_hour), change(waits),
-               sparkline(f"Chunks that wait, {steps}", flow.waiting.steps, "wait"), "/reasons"),
         Figure("Jobs placed an hour", _number(flow.placed.last_hour), change(flow.placed),
                sparkline(f"Jobs placed, {steps}", flow.placed.steps), "/tasks"),
+        Figure("Jobs started an hour", _number(flow.started.last_hour), change(flow.started),
+               sparkline("Jobs started, each step 1 h", flow.started.steps, "good"), "/jobs?state=running"),
         Figure("Jobs finished an hour", _number(flow.finished.last_hour), change(flow.finished),
                sparkline("Jobs finished, each step 1 h", flow.finished.steps, "good"), "/jobs?state=finished"),
         Figure("Jobs that fail", "–" if failed is None else f"{failed:.1f} %", _points(flow),  # noqa: RUF001
@@ -131,6 +130,13 @@ def waiting_by_code(found: Reasons, flow: WorkFlow) -> list[Waiting]:
             )
         )
     return sorted(waiting, key=lambda one: (-one.chunks, one.code))
+
+
+def what_waits(why: Sequence[Waiting], flow: WorkFlow) -> str:
+    """How much waits in all, and how that has changed to yesterday."""
+    chunks, tasks = sum(one.chunks for one in why), sum(one.tasks for one in why)
+    waits = flow.waiting.model_copy(update={"last_hour": float(chunks)})
+    return f"{chunks:,} chunks of {tasks:,} tasks, {change(waits)}"
 
 
 def tiles(sites: Sequence[Site], ill_queues: Set[str], found: Queues) -> list[Tile]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from fastapi import Response
 from markupsafe import Markup
@@ -20,12 +21,12 @@ from broker.grid.answers.shares import shares
 from broker.grid.pages.grid import shares_picture
 from broker.grid.pages.grid_map import Flow, Site, grid_map
 from broker.history.answers.reasons import reasons
-from broker.service.answers.alarm_sentences import alarm_lines
+from broker.service.answers.alarm_sentences import AlarmLine, alarm_kinds
 from broker.service.answers.alarms import alarms
 from broker.service.answers.flow import work_flow
 from broker.service.answers.overview import Activity, activity, cycle_times
 from broker.service.answers.service import service_answer
-from broker.service.pages.front import figures, is_ill, tiles, waiting_by_code
+from broker.service.pages.front import figures, is_ill, tiles, waiting_by_code, what_waits
 from broker.store.schema import migrate
 from broker.web.pictures.bars import histogram
 from broker.web.pictures.over_time import Mark, outcomes_over_time, sparkline
@@ -60,19 +61,27 @@ def overview(request: Request, api: State) -> Response:
         "overview",
         answers,
         title="Overview",
-        alarm_lines=alarm_lines(wrong.alarms),
+        alarm_lines=(kinds := alarm_kinds(wrong.alarms)),
+        wrong=_wrong(kinds),
         ill=[one for one in running.agents if is_ill(one)],
         well=sum(1 for one in running.agents if one.enabled and not is_ill(one)),
         leaders=sorted({one.holder for one in running.agents if one.holder}),
         last_cycle=max((one.finished_at for one in running.agents if one.finished_at), default=None),
         fresh=sum(1 for one in running.sources if one.state == "ok"),
-        figures=figures(flowing, sum(waiting.waiting.values()) if waiting.considered else None),
-        why=waiting_by_code(waiting, flowing),
+        figures=figures(flowing),
+        why=(why := waiting_by_code(waiting, flowing)),
+        waits=what_waits(why, flowing),
         tiles=tiles(sites, {one.about for one in wrong.alarms if one.code in ("queue_failing", "queue_closed")}, found),
         picture=lambda: drawn,
         shares_drawn=lambda: shares_picture(shared.model_copy(update={"shares": _top(shared)})),
         line=lambda code, name: sparkline(f"{name} over the last hours", flowing.by_reason.get(code, ()), "wait"),
     )
+
+
+def _wrong(kinds: Sequence[AlarmLine]) -> str:
+    """How many alarms there are, and how many of them somebody looks at."""
+    total, seen = (sum(len(one.alarms) for one in some) for some in (kinds, [one for one in kinds if one.looked_at]))
+    return "" if not total else f"{total}, acknowledged {seen}" if seen else str(total)
 
 
 def _top(found: Shares) -> tuple[ShareLine, ...]:
@@ -100,7 +109,7 @@ def service(request: Request, api: State) -> Response:
     drawn = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}
     answers = {"service": running, "times": times, "alarms": wrong}
     return show(
-        request, "service", answers, title="Service", alarm_lines=alarm_lines(wrong.alarms), picture=drawn.__getitem__
+        request, "service", answers, title="Service", alarm_lines=alarm_kinds(wrong.alarms), picture=drawn.__getitem__
     )
 
 

@@ -15,19 +15,56 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import State, Who, editor
+from broker.service.answers import acknowledging
 from broker.service.answers.alarms import alarms
-from broker.service.answers.models import Alarms, ServiceAnswer
+from broker.service.answers.models import AlarmCode, Alarms, ServiceAnswer
 from broker.service.answers.service import service_answer
 from broker.service.statements.agent_cycles import database_clock
-from broker.store.query_context import NothingFound
+from broker.store.query_context import Answer, NothingFound
 from broker.store.schema import migrate
-from broker.store.service import agent_pauses
+from broker.store.service import acknowledged_alarms, agent_pauses
+from broker.store.service.acknowledged_alarms import Acknowledgement
 
 router = guarded_router(tag="service")
 
 LONGEST_REASON = 500
 LONGEST_S = 365 * 86400.0
+AlarmAbout = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+Code = Annotated[AlarmCode, Path(description="The kind of alarm.")]
 Agent = Annotated[str, Path(max_length=100, description="An agent, or `all`.")]
+
+
+class NewAcknowledgement(BaseModel):
+    """What is done about an alarm, and for how many seconds that counts; ``about`` null: all of its kind."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: str = Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")
+    for_s: float = Field(
+        default=acknowledging.A_SHIFT.total_seconds(),
+        ge=acknowledging.SHORTEST.total_seconds(),
+        le=acknowledging.LONGEST.total_seconds(),
+    )
+    about: AlarmAbout | None = None
+
+
+class TakenBack(BaseModel):
+    """Which alarm is not looked at any more; ``about`` null: all of its kind."""
+
+    model_config = ConfigDict(extra="forbid")
+    about: AlarmAbout | None = None
+
+
+class AcknowledgedAlarms(Answer):
+    """The alarms of one kind of which somebody said that they are looked at, or took that back."""
+
+    code: str
+    about: list[str]
+
+
+class Acknowledgements(Answer):
+    """Who looked at which alarm, when and why, the newest first."""
+
+    acknowledgements: tuple[Acknowledgement, ...]
 
 
 class NewPause(BaseModel):
@@ -105,6 +142,38 @@ def list_alarms(request: Request, api: State) -> Response:
     with asking(api) as asked:
         found = alarms(asked)
     return answer(request, found, items="alarms")
+
+
+@router.get("/alarms/acknowledgements", response_model=Acknowledgements)
+@allow(READ)
+def list_acknowledgements(request: Request, api: State) -> Response:
+    """Who looked at which alarm, when and why: the newest 100."""
+    with asking(api) as asked:
+        found = Acknowledgements(acknowledgements=tuple(acknowledged_alarms.history(asked.connection)))
+    return answer(request, found, items="acknowledgements")
+
+
+@router.post("/alarms/{code}:acknowledge", response_model=AcknowledgedAlarms)
+@allow(OPERATE)
+def acknowledge_alarm(request: Request, api: State, who: Who, code: Code, body: NewAcknowledgement) -> Response:
+    """Say that you look at an alarm, or at all of its kind; it is listed below the others until that ends."""
+    with asking(api) as asked:
+        there = alarms(asked).alarms
+    span = timedelta(seconds=body.for_s)
+    with api.database.begin() as connection:
+        about = acknowledging.acknowledge(
+            connection, there, code, body.about, span, reason=body.reason, editor=editor(who)
+        )
+    return answer(request, AcknowledgedAlarms(code=code, about=about))
+
+
+@router.post("/alarms/{code}:takeback", response_model=AcknowledgedAlarms)
+@allow(OPERATE)
+def take_back_acknowledgement(request: Request, api: State, who: Who, code: Code, body: TakenBack) -> Response:
+    """Take back that somebody looks at an alarm, or at all of its kind."""
+    with api.database.begin() as connection:
+        about = acknowledging.take_back(connection, code, body.about, editor=editor(who))
+    return answer(request, AcknowledgedAlarms(code=code, about=about))
 
 
 def _check(agent: str) -> None:

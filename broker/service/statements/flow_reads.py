@@ -13,6 +13,8 @@ _READ_PLACED = sa.text("""
 _READ_ENDED = sa.text("""
     SELECT hour, sum(finished)::bigint, sum(failed)::bigint FROM broker.queue_record
     WHERE hour >= :since AND hour < :until GROUP BY 1 ORDER BY 1""")
+_READ_STARTED = sa.text("""
+    SELECT hour, started FROM broker.job_starts WHERE hour >= :since AND hour < :until ORDER BY 1""")
 # what waited is counted in every bucket anew: of an hour the last one counts
 _READ_WAITING = sa.text("""
     WITH last AS (
@@ -43,6 +45,11 @@ def ended(connection: sa.Connection, since: datetime, until: datetime) -> list[t
     """Jobs that finished and that failed, by hour."""
     rows = connection.execute(_READ_ENDED, {"since": since, "until": until})
     return [(row[0], int(row[1]), int(row[2])) for row in rows]
+
+
+def started(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[datetime, int]]:
+    """Jobs that started, by hour."""
+    return [(row[0], int(row[1])) for row in connection.execute(_READ_STARTED, {"since": since, "until": until})]
 
 
 def waiting(

@@ -66,11 +66,13 @@ AGENT_RUNS = AgedRows("agent_runs", "agent_runs", "started_at", _NOT_ITS_LAST)
 REBROKERED_FROM = AgedRows("rebrokered_from", "rebrokered_from", "rebrokered_at")
 #: What the agent ``outcomes`` has learned; it is about the scenario that it was learned from.
 LEARNED_TABLES = (
-    "queue_record", "queue_failures", "queue_cores", "queue_health", "task_ends", "folded_ends", "outcomes_folded",
+    "queue_record", "queue_failures", "queue_cores", "job_starts", "queue_health", "task_ends", "folded_ends",
+    "outcomes_folded",
 )  # fmt: skip
 QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
 QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")
 QUEUE_CORES = AgedRows("queue_cores", "queue_cores", "hour")
+JOB_STARTS = AgedRows("job_starts", "job_starts", "hour")
 #: What was made of jobs that failed or finished: retries, and what their tasks ask for.
 FAILURE_TABLES = ("failed_jobs", "retry_actions", "request_learned", "request_changes")
 RETRY_ACTIONS = AgedRows("retry_actions", "retry_actions", "acted_at")

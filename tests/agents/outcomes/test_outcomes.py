@@ -206,3 +206,21 @@ def test_the_most_cores_that_ran_are_kept(database: Database) -> None:
     assert [row[1:] for row in rows(database, "queue_cores")] == [
         ("Q", "all", 25), ("Q", "analysis", 1), ("Q", "production", 24),
     ]  # fmt: skip
+
+
+def test_the_jobs_that_started_in_an_hour_are_counted_while_it_goes_on_and_once_more(database: Database) -> None:
+    def at(minutes: float) -> str:
+        return (NOW + timedelta(minutes=minutes)).replace(tzinfo=None).isoformat()
+
+    def counted() -> list[int]:
+        with database.read_snapshot() as connection:
+            return list(connection.scalars(sa.text("SELECT started FROM broker.job_starts ORDER BY hour")))
+
+    run = {"jobstatus": "running", "endtime": None}
+    put(database, "jobsactive4", [ended(1, 0, starttime=at(-1), **run), ended(2, 0, starttime=at(-200), **run)])
+    run_once(database)
+    assert counted() == [1, 0]
+    put(database, "jobsactive4", [])
+    archive(database, ended(3, 121, starttime=at(0)), ended(4, 121, starttime=at(-200)))
+    run_once(database, NOW + timedelta(minutes=2))
+    assert counted() == [1, 1]  # what has left the tables meanwhile was counted

@@ -43,6 +43,7 @@ ROW = {
         ":time, :n, '', '', '', 1, 5, 0, '{}', ''",
     ),
     "failed_jobs": ("failed_at, pandaid", ":time, :n"),
+    "job_starts": ("hour, started", ":time, :n"),
     "queue_cores": ("hour, queue, kind, most_cores_running", ":time, 'q' || :n, 'all', 8"),
     "sandboxes": (
         "used_at, name, username, size_bytes, checksum, uploaded_at, content",

@@ -1,0 +1,56 @@
+"""``broker acknowledge``: that somebody looks at an alarm."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.cli.context import asked, duration, open_store
+from broker.cli.output import print_json
+from broker.cli.rendering.cells import remark
+from broker.errors import REFUSED
+from broker.service.answers import acknowledging
+from broker.service.answers.alarms import alarms
+from broker.tuning.answers.values import Editor, editor_name
+
+Code = Annotated[str, typer.Argument(metavar="ALARM", help="The kind of alarm.", show_default=False)]
+About = Annotated[
+    str | None,
+    typer.Argument(metavar="[ABOUT]", help="The source, agent, task or queue; none: all of this kind."),
+]
+
+
+def acknowledge(
+    context: typer.Context,
+    code: Code,
+    about: About = None,
+    reason: Annotated[str, typer.Option("--reason", help="What is done about it.", show_default=False)] = "",
+    span: Annotated[str, typer.Option("--for", metavar="SPAN", help="How long it counts: 30m, 8h, 7d.")] = "8h",
+    take_back: Annotated[bool, typer.Option("--take-back", help="Nobody looks at it any more.")] = False,
+    editor: Editor = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object on one line.")] = False,
+) -> None:
+    """Say that you look at an alarm: broker alarms lists it below the others, with your name, until that ends.
+
+    An alarm that becomes graver counts as a new one. Who looked at what, and why, stays on record.
+    """
+    whose = editor_name(editor)
+    if take_back:
+        with open_store(context) as database, database.begin() as connection:
+            found = acknowledging.take_back(connection, code, about, editor=whose)
+    else:
+        length = duration(span, "--for")
+        acknowledging.checked(code, reason, length)
+        with asked(context) as asking:
+            there = alarms(asking).alarms
+        with open_store(context) as database, database.begin() as connection:
+            found = acknowledging.acknowledge(connection, there, code, about, length, reason=reason, editor=whose)
+    if as_json:
+        print_json({"code": code, "about": found})
+    elif found:
+        remark(f"{code}: {'taken back' if take_back else f'acknowledged for {span}'}: {', '.join(found)}")
+    else:
+        remark(f"{code}: nobody had acknowledged it")
+    if not found:
+        raise typer.Exit(REFUSED)
