@@ -18,4 +18,5 @@ FEATURE = Feature(
         ),
     ),
     routes=("broker.retries.routes.retries",),
+    pages=("broker.retries.pages.retries",),
 )

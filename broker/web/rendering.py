@@ -41,7 +41,10 @@ _STATIC = ("style.css", "live.js", "tables.js", "plots.js", "bokeh.min.js")
 _OF_BOKEH = ("bokeh.min.js",)
 MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("Overview", (("/", "Now"), ("/alarms", "Alarms"), ("/service", "Service"), ("/glossary", "Glossary"))),
-    ("Work", (("/tasks", "Tasks"), ("/jobs", "Jobs"), ("/reasons", "Reasons"), ("/users", "Users"))),
+    (
+        "Work",
+        (("/tasks", "Tasks"), ("/jobs", "Jobs"), ("/reasons", "Reasons"), ("/users", "Users"), ("/retries", "Retries")),
+    ),
     (
         "Grid",
         (
@@ -55,7 +58,10 @@ MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("/sources", "Sources"),
         ),
     ),
-    ("Tuning", (("/tuning", "Values"), ("/rules", "Rules"), ("/pins", "Pins"))),
+    (
+        "Tuning",
+        (("/tuning", "Values"), ("/canaries", "Canaries"), ("/rules", "Rules"), ("/pins", "Pins")),
+    ),
     ("Lab", (("/simulations", "Simulations"), ("/runs", "Runs"), ("/shadow", "Beside PanDA"))),
 )
 """Groups of pages, the first page of each being where the group leads."""

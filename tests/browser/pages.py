@@ -5,5 +5,6 @@ from __future__ import annotations
 KEY = "NQUEUED_SAT_CAP"
 MENU = (
     "/", "/alarms", "/tasks", "/jobs", "/reasons", "/queues", "/nuclei", "/links", "/shares", "/map", "/pools",
-    "/sources", "/rules", "/tuning", "/pins", "/simulations", "/runs", "/service", "/glossary", "/search?q=BNL-ATL",
+    "/sources", "/rules", "/tuning", "/canaries", "/retries", "/pins",
+    "/simulations", "/runs", "/service", "/glossary", "/search?q=BNL-ATL",
 )  # fmt: skip

@@ -1,0 +1,63 @@
+"""The page of retry rules: which there are, and what they did to failed jobs lately."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import Query, Response
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import At, asking
+from broker.api.guarded_route import allow
+from broker.api.state import State
+from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, actions_of, rule_list
+from broker.web.rendering import page_router, show
+
+router = page_router(tag="retries")
+MOST_HOURS = 24 * 90
+
+
+class RetriesPage(BaseModel):
+    """The rules, and what they did in the hours before ``now``, the newest first."""
+
+    rules: RetryRules
+    actions: list[RetryActionLine]
+
+
+@router.get("/retries")
+@allow(READ)
+def list_retries(
+    request: Request, api: State, at: At = None, hours: Annotated[float, Query(gt=0, le=MOST_HOURS)] = 24.0
+) -> Response:
+    """The retry rules with what they did, and the jobs to which they did it."""
+    with asking(api, at) as asked:
+        rules = rule_list(asked)
+        done = actions_of(asked, since=asked.now - timedelta(hours=hours))
+    found = RetriesPage(rules=rules, actions=[one for one in reversed(done) if one.acted_at <= rules.now])
+    counts = Counter(one.rule for one in found.actions)
+    return show(
+        request,
+        "retries",
+        {"rules": found.rules, "actions": found.actions},
+        title="Retries",
+        listed=found.actions,
+        sentence=retries_sentence(rules.rules, found.actions, hours),
+        counts=dict(counts),
+    )
+
+
+def retries_sentence(rules: Sequence[RetryRuleLine], actions: Sequence[RetryActionLine], hours: float) -> str:
+    """How many rules are in force, and what they did. Pure."""
+    in_force = sum(one.counts for one in rules)
+    acted = sum(one.active for one in actions)
+    jobs = len({one.pandaid for one in actions if one.active})
+    only = len(actions) - acted
+    return (
+        f"{in_force:,} of {len(rules):,} retry rules are in force; in {hours:g} h they acted {acted:,} times, on "
+        f"{jobs:,} failed jobs, and would have acted {only:,} times more, being passive."
+    )
