@@ -22,7 +22,8 @@ EXIT_STATUSES: dict[int, tuple[str, str]] = {
     NOT_PLACED: ("not_placed", "evaluated but not placed: no queue or nucleus was found for all of the work"),
     GATE_CLOSED: (
         "gate_closed",
-        "compared, and the gate stays closed: a criterion of `broker shadow --gate` does not hold",
+        "compared, and the gate stays closed: a criterion of `broker shadow --gate` does not hold, or running services "
+        "would not go on through `broker db upgrade`",
     ),
 }
 """Each exit status with its name in JSON and its meaning; the only ones that commands end with."""

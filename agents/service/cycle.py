@@ -231,6 +231,7 @@ def _report_of(agent: Agent[Any], context: CycleContext) -> CycleReport:
             interrupted_after(context.left_s) as thread,
             DEADLINES.after(context.left_s + OVERDUE_AFTER_S, lambda: _end_overdue(agent.name, context, thread)),
         ):
+            _refuse_newer_schema(context)
             _refuse_wrong_clocks(agent, context)
             return agent.cycle(context.limited())
     except RuleInterrupted as error:
@@ -250,6 +251,19 @@ def _outcome_in(context: CycleContext, error: BaseException) -> RunOutcome:
     cause = getattr(error, "orig", error)
     timed_out = isinstance(cause, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable)
     return "over_budget" if timed_out and context.left_s <= 0 else outcome
+
+
+def _refuse_newer_schema(context: CycleContext) -> None:
+    """A cycle that may write needs a schema that this release may write under; each transaction looks again.
+
+    Raises:
+        SchemaTooNew: a newer broker has upgraded it past this one.
+    """
+    guard = context._database.guard
+    if guard is None or not context.request.writes:
+        return
+    with context._database.read_snapshot() as connection:
+        guard.refuse(connection)
 
 
 def _refuse_wrong_clocks(agent: Agent[Any], context: CycleContext) -> None:

@@ -243,6 +243,8 @@ class Service:
                 _log.info("agent paused", extra={"fields": {"agent": name, "error": str(error)}})
             self._paused.add(name)
             return RunRecord("paused", error=str(error))
+        except SchemaTooNew as error:
+            return RunRecord("refused", error=str(error))
         except TRANSIENT_ERRORS as error:
             fields = {"agent": name, "error": str(error)}
             _log.warning("cycle not started: database", extra={"fields": fields})

@@ -20,6 +20,7 @@ from types import FrameType
 from broker.api.process import configure, serving
 from broker.api.server import START_WITHIN_S, Listening, NotListening, bound
 from broker.store.connection.database import Database
+from broker.store.connection.opening import guarded
 from broker.store.connection.tables import Names
 
 _LOOK_EVERY_S = 0.5
@@ -154,7 +155,7 @@ def _serve(served: Served, pipe: Connection) -> None:
     signal.signal(signal.SIGTERM, stop)
     configure()
     with (
-        Database(served.url, served.names) as database,
+        guarded(Database(served.url, served.names)) as database,
         serving(database, served.listening, home=served.home, folder=served.folder) as running,
     ):
         pipe.send(True)

@@ -98,7 +98,7 @@ def examine(
         recording: agents that write nothing but their decisions.
         statistics: how this installation counts jobs: from the jobs, or from PanDA's statistics.
     """
-    mode = migrate.check(database)
+    mode = migrate.mode_of(database)
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()

@@ -34,7 +34,7 @@ def all_findings(
     """
     configuration = load(config_file("agents.yaml", folder), registry.NAMES)
     process = load_process(config_file("broker.yaml", folder), folder)
-    mode = migrate.check(database)
+    mode = migrate.mode_of(database)
     enabled = {name: section.runs(mode) for name, section in configuration.agents.items()}
     asking, recording = asking_panda(configuration.agents), only_recording(configuration.agents)
     findings = examine(database, enabled, now, asking, recording, process.job_statistics)

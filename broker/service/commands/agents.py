@@ -51,7 +51,7 @@ def agents(
         settings = settings_of(context)
         raise typer.Exit(check(settings.database_url or EmbeddedServer(settings.home).url()))
     with open_store(context) as database:
-        installation = migrate.check(database)
+        installation = migrate.mode_of(database)
         with database.begin() as connection:
             now = database_clock(connection)
             asking = Asking(connection, database.names, now, settings_of(context).config)

@@ -20,6 +20,7 @@ from broker.cli.context import connect_store, open_store, require_database, sett
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import FAILED
 from broker.service.answers.doctor import missing_findings
+from broker.service.commands.pending_steps import show_pending
 from broker.store.connection import embedded_binaries
 from broker.store.connection.address import without_password
 from broker.store.connection.database import Database
@@ -31,6 +32,7 @@ from broker.store.scenarios.load_dump import dump as dump_scenario
 from broker.store.scenarios.load_dump import load as load_scenario
 from broker.store.scenarios.scenario_file import read_scenario, write_scenario
 from broker.store.schema import migrate, rights
+from broker.store.schema.pending_steps import read_pending
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -51,10 +53,23 @@ def init(
 
 
 @app.command()
-def upgrade(context: typer.Context, json: Json = False) -> None:
+def upgrade(
+    context: typer.Context,
+    only_check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Change nothing: say which steps would run, whether each only adds, and who waits how long. Ends with "
+            "0 where there are none, 3 where running services go on through them, 6 where they do not.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
     """Bring an installed schema to this version."""
     require_database(context)
     with connect_store(context) as database:
+        if only_check:
+            raise typer.Exit(show_pending(read_pending(database), json=json))
         try:
             migrate.check(database)
         except SchemaOutdated as pending:

@@ -61,6 +61,7 @@ def serve(
         open_store(context, make=True) as database,
         database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control,
     ):
+        control.guard = None  # whoever leads must be able to say that it leads no more
         free_clock(database)
         service = make_service(database, control, configuration, settings_of(context).config)
         if once:

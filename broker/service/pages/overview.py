@@ -40,7 +40,7 @@ MOST_LINKS, MOST_SHARES = 40, 8
 @allow(READ)
 def overview(request: Request, api: State) -> Response:
     """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
-    installation = migrate.check(api.database)
+    installation = migrate.mode_of(api.database)
     with asking(api) as asked:
         waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked)
         flowing, shared, found, where = work_flow(asked), shares(asked), queues(asked), places(asked)
@@ -103,7 +103,7 @@ def _activity_picture(found: Activity) -> Markup:
 @allow(READ)
 def service(request: Request, api: State) -> Response:
     """The page ``/service``: agents with their cycles, processes, and sources with their ages."""
-    installation = migrate.check(api.database)
+    installation = migrate.mode_of(api.database)
     with asking(api, api.now()) as asked:
         running, times, wrong = service_answer(asked, installation), cycle_times(asked), alarms(asked)
     drawn = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}

@@ -96,7 +96,7 @@ class Resumed(BaseModel):
 @allow(READ)
 def get_service(request: Request, api: State) -> Response:
     """What runs: agents, processes, sources."""
-    installation = migrate.check(api.database)
+    installation = migrate.mode_of(api.database)
     with asking(api, api.now()) as asked:
         found = service_answer(asked, installation)
     return answer(request, found)
@@ -106,7 +106,7 @@ def get_service(request: Request, api: State) -> Response:
 @allow(READ)
 def list_agents(request: Request, api: State) -> Response:
     """As the service; its agents one a line with NDJSON."""
-    installation = migrate.check(api.database)
+    installation = migrate.mode_of(api.database)
     with asking(api, api.now()) as asked:
         found = service_answer(asked, installation)
     return answer(request, found, items="agents")

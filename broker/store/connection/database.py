@@ -24,8 +24,10 @@ from broker.store.connection.errors import (
     OnlyReads,
     ServerTooOld,
 )
+from broker.store.connection.lost_connections import first_line, is_connection_lost, sqlstate_of
 from broker.store.connection.open_connections import OpenConnections
 from broker.store.connection.tables import Names
+from broker.store.connection.writer_guard import WriterGuard
 
 OLDEST_SERVER = 15
 """The oldest major version of PostgreSQL that the broker is tested with."""
@@ -52,9 +54,6 @@ _left_s: ContextVar[float] = ContextVar("_left_s", default=float("inf"))
 _made: ContextVar[list[psycopg.Connection[Any]] | None] = ContextVar("_made", default=None)
 """Seconds that the work has left for which a connection is being taken from a pool."""
 
-_LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
-"""SQLSTATEs (PostgreSQL documentation, appendix A) after which the session is gone. The last two are time limits of
-transactions; the driver counts them as internal errors, not as operational ones."""
 _ONLY_READS = "25006"
 """SQLSTATE of a statement that writes in a transaction that may not, as on a standby."""
 _REMEDY = "check that PostgreSQL runs there and that the address is right (--db or BROKER_DATABASE_URL)"
@@ -72,6 +71,9 @@ class Database:
             largest number of connections.
         pool_timeout_s: that somebody waits for a connection of the pool.
         on_close: called once by :meth:`close` (stops the embedded server).
+
+    Attributes:
+        guard: asked in each transaction that may write; None where the schema may be any.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Database:
         self._shown = shown_url(parsed)
         self.url = plain.render_as_string(hide_password=False)
         self._on_close = on_close
+        self.guard: WriterGuard | None = None
         self._work: OpenConnections | None = None
         self._left_s: Callable[[], float] = lambda: float("inf")
         silence = {name: value for name, value in SILENCE.items() if name not in parsed.query}
@@ -143,7 +146,7 @@ class Database:
         pool_timeout_s: float = 30.0,
     ) -> Database:
         """Another pool of connections to the same database, for work that must not wait for this one's."""
-        return Database(
+        own = Database(
             self.url,
             self.names,
             application_name=application_name,
@@ -151,6 +154,8 @@ class Database:
             statement_timeout_s=statement_timeout_s,
             pool_timeout_s=pool_timeout_s,
         )
+        own.guard = self.guard
+        return own
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[sa.Connection]:
@@ -160,15 +165,19 @@ class Database:
             DatabaseUnavailable: no connection, or it was lost; nothing was kept.
             CommitOutcomeUnknown: it was lost during COMMIT.
             OnlyReads: the block writes, and the server is a standby.
+            SchemaTooNew: the block writes, and a newer broker has upgraded the schema past this one.
         """
         with self._connection() as connection:
-            transaction = connection.begin()
+            transaction, too_new = connection.begin(), None
             try:
                 self._limit(connection)
+                too_new = None if self.guard is None else self.guard.limit(connection)
                 yield connection
             except BaseException as error:
                 self._roll_back(transaction)
-                if _sqlstate(error) == _ONLY_READS:
+                if too_new is not None and sqlstate_of(error) == _ONLY_READS:
+                    raise too_new from error
+                if sqlstate_of(error) == _ONLY_READS:
                     what, remedy = "this server only reads: it follows another one", "name the primary for what writes"
                     raise OnlyReads(what, self._shown, remedy) from error
                 self._raise_if_lost(error)
@@ -261,7 +270,7 @@ class Database:
             for unusable in made:
                 unusable.close()
             if isinstance(error, sa_exc.DBAPIError):
-                raise DatabaseUnavailable(f"cannot connect: {_first_line(error.orig)}", self._shown, _REMEDY) from error
+                raise DatabaseUnavailable(f"cannot connect: {first_line(error.orig)}", self._shown, _REMEDY) from error
             raise
         finally:
             _left_s.reset(waiting)
@@ -311,7 +320,7 @@ class Database:
                 "nothing of the transaction was kept; it is tried again",
             ) from error
         raise DatabaseUnavailable(
-            f"the connection was lost: {_first_line(getattr(error, 'orig', None) or error)}",
+            f"the connection was lost: {first_line(getattr(error, 'orig', None) or error)}",
             self._shown,
             "nothing of the transaction was kept; try again when the server is back",
         ) from error
@@ -373,24 +382,3 @@ def _cut_after(connection: psycopg.Connection[Any], seconds: float) -> Iterator[
     work = OpenConnections()
     with work.using(connection), DEADLINES.after(seconds, lambda: work.cut(f"no answer within {seconds:g} s")):
         yield
-
-
-def _sqlstate(error: BaseException) -> str | None:
-    found = error.orig if isinstance(error, sa_exc.DBAPIError) else error
-    return found.sqlstate if isinstance(found, psycopg.Error) else None
-
-
-def is_connection_lost(error: BaseException) -> bool:
-    """Whether ``error`` (of SQLAlchemy or psycopg) means that the connection is gone."""
-    if isinstance(error, sa_exc.DBAPIError):
-        return bool(error.connection_invalidated) or is_connection_lost(error.orig or Exception())
-    if not isinstance(error, psycopg.Error):
-        return False
-    if error.sqlstate is None:
-        return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate.startswith(_LOST)
-
-
-def _first_line(error: BaseException | None) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -9,6 +9,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import SchemaMissing, SchemaOutdated
 from broker.store.connection.tables import Names
+from broker.store.connection.writer_guard import WriterGuard
 from broker.store.schema import migrate
 
 
@@ -50,27 +51,35 @@ def open_database(
     meta_schema: str | None = None,
     application_name: str = "gridbroker",
 ) -> Database:
-    """A database whose schema is the one of this version.
+    """A database whose schema is the one of this version, or a newer one.
 
-    The embedded one is installed or upgraded when it is not; any other is the operator's to upgrade.
+    The embedded one is installed or upgraded when it is not; any other is the operator's to upgrade. Where a newer
+    broker has upgraded it past this one, all transactions only read, also when that happens later.
 
     Raises:
         SchemaMissing: nothing is installed at ``url``.
         SchemaOutdated: it needs an upgrade.
-        SchemaTooNew: a newer broker upgraded it.
+        SchemaTooNew: a newer broker upgraded it, and it does not even name who may write.
     """
     database = connect(url, home, panda_schema=panda_schema, meta_schema=meta_schema, application_name=application_name)
     try:
         _make_current(database, embedded=url is None)
+        guarded(database)
     except BaseException:
         database.close()
         raise
     return database
 
 
+def guarded(database: Database) -> Database:
+    """The same database, whose transactions only read where a newer broker has upgraded its schema past this one."""
+    database.guard = WriterGuard(repr(database))
+    return database
+
+
 def _make_current(database: Database, *, embedded: bool) -> None:
     try:
-        migrate.check(database)
+        migrate.mode_of(database)
     except (SchemaMissing, SchemaOutdated):
         if not embedded:
             raise

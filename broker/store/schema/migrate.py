@@ -5,7 +5,7 @@ The VO of the installation in ``broker.installation_vo``, and who set it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from broker.domain.installation_vo import DEFAULT_VO
 from broker.errors import Refused
+from broker.store.connection import writer_guard
 from broker.store.connection.database import Database
 from broker.store.connection.errors import ForeignSchema, MigrationChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
 from broker.store.connection.read_only import ReadOnlyDatabase
@@ -28,6 +29,7 @@ from broker.store.connection.tables import (
     read_migrations,
 )
 from broker.store.schema import panda_version
+from broker.store.schema.step_applying import apply_step, lock
 
 _SET = sa.text("""
     INSERT INTO broker.installation_vo (vo, set_at, set_by) VALUES (:vo, :now, :editor)
@@ -58,9 +60,6 @@ MIRRORED = "mirrored"
 
 WRITING_COPIES = "gridbroker.writing_copies"
 """Setting of a transaction that may write the copies of an installation that is ``mirrored``."""
-
-# An arbitrary constant: the key of the transaction-scoped advisory lock that upgrades take.
-_LOCK = 4_706_178_253
 
 _BOOK = """
 CREATE TABLE IF NOT EXISTS {broker}.schema_migrations (
@@ -137,7 +136,7 @@ def upgrade(
     database.server_version()
     steps = {PANDA: panda or read_migrations(PANDA), OWN: own or read_migrations(OWN)}
     mode = _prepare(database, steps, mirrored=mirrored)
-    applied = [step.label for part in _parts_of(mode) for step in steps[part] if _apply(database, step)]
+    applied = [step.label for part in _parts_of(mode) for step in steps[part] if apply_step(database, step)]
     if mode == MIRRORED:
         _refuse_writers(database)
     missing = MissingParts((), {})
@@ -152,30 +151,72 @@ def upgrade(
 
 
 def check(database: Database | ReadOnlyDatabase) -> str:
-    """The mode of an installed, current schema.
+    """The mode of an installed schema under which this broker may write.
 
     Raises:
         SchemaMissing: there is none.
         SchemaOutdated: steps are missing.
-        SchemaTooNew: it knows steps that this broker does not.
+        SchemaTooNew: a newer broker has upgraded it, and this one may not write any more.
+    """
+    mode = mode_of(database)
+    with database.read_snapshot() as connection:
+        refused = writer_guard.refusal(connection, repr(database))
+    if refused is not None:
+        raise refused
+    return mode
+
+
+def mode_of(database: Database | ReadOnlyDatabase) -> str:
+    """The mode of an installed schema that this broker can read.
+
+    Raises:
+        SchemaMissing: there is none.
+        SchemaOutdated: steps are missing.
+        SchemaTooNew: it knows steps that this broker does not, and does not say who may write.
     """
     steps = {PANDA: read_migrations(PANDA), OWN: read_migrations(OWN)}
     with database.read_snapshot() as connection:
-        if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
-            raise SchemaMissing("the database has no broker schema", repr(database), "run `broker db init`")
-        mode = str(connection.scalar(sa.text("SELECT mode FROM broker.installation")) or "")
-        applied = _applied(connection)
-    if not mode:
-        raise SchemaMissing("the installation of the schema was not finished", repr(database), "run `broker db init`")
-    _refuse_unknown(steps, applied, repr(database))
-    pending = [step.label for part in _parts_of(mode) for step in steps[part] if (part, step.version) not in applied]
+        mode, applied = read_installed(connection, repr(database), steps)
+    pending = [step.label for step in pending_of(steps, mode, applied)]
     if pending:
         raise SchemaOutdated(
             f"{len(pending)} schema steps are not applied, first {pending[0]}",
             repr(database),
-            "run `broker db upgrade`",
+            "run `broker db upgrade`; `broker db upgrade --check` says what that does",
         )
     return mode
+
+
+def read_installed(
+    connection: sa.Connection, where: str, steps: Mapping[str, Sequence[Migration]]
+) -> tuple[str, frozenset[tuple[str, int]]]:
+    """The mode of what is installed, and part and number of the steps that were applied.
+
+    Args:
+        connection: to the database.
+        where: that is, for messages.
+        steps: that this broker knows, by part.
+
+    Raises:
+        SchemaMissing: nothing is installed, or not to its end.
+        SchemaTooNew: there are steps that this broker does not know, and the schema does not say who may write.
+    """
+    if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
+        raise SchemaMissing("the database has no broker schema", where, "run `broker db init`")
+    mode = str(connection.scalar(sa.text("SELECT mode FROM broker.installation")) or "")
+    applied = _applied(connection)
+    if not writer_guard.knows_writers(connection):
+        _refuse_unknown(steps, applied, where)
+    if not mode:
+        raise SchemaMissing("the installation of the schema was not finished", where, "run `broker db init`")
+    return mode, frozenset(applied)
+
+
+def pending_of(
+    steps: Mapping[str, Sequence[Migration]], mode: str, applied: Collection[tuple[str, int]]
+) -> list[Migration]:
+    """The steps that an upgrade would apply, in order."""
+    return [step for part in _parts_of(mode) for step in steps[part] if (part, step.version) not in applied]
 
 
 def recorded_names(database: Database) -> Names | None:
@@ -196,13 +237,16 @@ def _prepare(database: Database, steps: Mapping[str, Sequence[Migration]], *, mi
     """Creates the books, checks what is there, decides and records the mode."""
     names = database.names
     with database.begin() as connection:
-        _lock(connection)
+        lock(connection)
         # a role that owns the schema needs no right on the database, and IF NOT EXISTS would ask for it all the same
         if connection.scalar(sa.text("SELECT to_regnamespace('broker')")) is None:
             connection.exec_driver_sql(names.sql("CREATE SCHEMA {broker}"))
         connection.exec_driver_sql(names.sql(_BOOK))
         applied = _applied(connection)
-        _refuse_unknown(steps, applied, repr(database))
+        if not writer_guard.knows_writers(connection):
+            _refuse_unknown(steps, applied, repr(database))
+        elif refused := writer_guard.refusal(connection, repr(database)):
+            raise refused
         _refuse_changed(steps, applied)
         mode = connection.scalar(sa.text("SELECT mode FROM broker.installation"))
         if mode is None:
@@ -236,7 +280,7 @@ def _refuse_writers(database: Database) -> None:
     """Copies are written by the program that makes them: any other change would be lost, and never reach PanDA."""
     names = database.names
     with database.begin() as connection:
-        _lock(connection)
+        lock(connection)
         connection.exec_driver_sql(_REFUSE_WRITERS)
         for table in declared_tables(PANDA):
             connection.exec_driver_sql(
@@ -275,24 +319,6 @@ def _is_panda(connection: sa.Connection, names: Names) -> bool:
 def _create_panda_schemas(connection: sa.Connection, names: Names) -> None:
     for schema in (names.panda, names.meta):
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
-
-
-def _apply(database: Database, step: Migration) -> bool:
-    """Applies one step unless it is there; whether it was applied now."""
-    with database.begin() as connection:
-        _lock(connection)
-        if (step.part, step.version) in _applied(connection):
-            return False
-        database.raw(connection).execute(step.statements(database.names).encode())
-        connection.execute(
-            sa.text("INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES (:p, :v, :n, :c)"),
-            {"p": step.part, "v": step.version, "n": step.name, "c": step.checksum},
-        )
-    return True
-
-
-def _lock(connection: sa.Connection) -> None:
-    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 
 
 def _applied(connection: sa.Connection) -> dict[tuple[str, int], tuple[str, str]]:

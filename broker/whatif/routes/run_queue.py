@@ -20,6 +20,7 @@ from broker.api.problems import problem_of
 from broker.api.state import ApiState
 from broker.redaction import redact
 from broker.store.connection.database import Database
+from broker.store.connection.opening import guarded
 from broker.store.connection.tables import Names
 from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.whatif.answers import long_runs
@@ -35,7 +36,7 @@ class CancelledRun(Exception):
 def main(url: str, names: Names, run: int, now: datetime, config: Path | None) -> None:
     """Do run number ``run`` of the database at ``url`` and keep what came of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with Database(url, names, application_name="gridbroker run", pool_size=1) as database:
+    with guarded(Database(url, names, application_name="gridbroker run", pool_size=1)) as database:
         with database.begin() as connection:
             found = runs.find(connection, run)
         if found is None:

@@ -112,16 +112,36 @@ def test_two_upgrades_at_once_apply_every_step_once(empty_database: Database) ->
     assert sorted(applied) == sorted(s.label for s in (*read_migrations(PANDA), *read_migrations(OWN)))
 
 
-def test_a_database_of_a_newer_broker_is_refused(database: Database) -> None:
-    with database.begin() as connection:
-        connection.execute(
-            sa.text(
-                "INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'n', 'c')"
-            )
-        )
-    for act in (migrate.check, migrate.upgrade):
+UNKNOWN = "INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'n', 'c')"
+
+
+def test_a_database_of_a_newer_broker_that_names_no_writers_is_refused(empty_database: Database) -> None:
+    own = read_migrations(OWN)[:3]
+    migrate.upgrade(empty_database, own=own)
+    with empty_database.begin() as connection:
+        connection.exec_driver_sql(UNKNOWN)
+    for act in (migrate.check, lambda database: migrate.upgrade(database, own=own)):
         with pytest.raises(SchemaTooNew, match=r"newer broker.*9999.*install that version"):
+            act(empty_database)
+
+
+def test_a_newer_broker_that_lets_this_one_write_is_no_matter(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql(UNKNOWN)
+    assert migrate.check(database) == migrate.STANDALONE
+    assert migrate.upgrade(database).applied == ()
+
+
+def test_a_newer_broker_that_keeps_this_one_from_writing_is_named(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql(UNKNOWN)
+        connection.exec_driver_sql("UPDATE broker.oldest_writer SET release = '99.0.0', version = 9999")
+    for act in (migrate.check, migrate.upgrade):
+        with pytest.raises(
+            SchemaTooNew, match=r"step broker/9999.*99\.0\.0.*only reads it.*install gridbroker 99\.0\.0"
+        ):
             act(database)
+    assert migrate.mode_of(database) == migrate.STANDALONE
 
 
 def test_an_applied_step_that_was_edited_is_refused(empty_database: Database) -> None:

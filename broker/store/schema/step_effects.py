@@ -1,0 +1,191 @@
+"""What a step of the schema does to those who go on working: whether it only adds, and which locks it takes how long.
+
+Decided from the text of the step. Source: PostgreSQL documentation, 13.3 (explicit locking), ALTER TABLE (notes),
+CREATE INDEX.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from broker.store.connection.tables import Migration
+
+Held = Literal["moment", "scan", "index", "rewrite", "unknown"]
+"""How long a lock is held: as long as the catalogue is changed, or the whole table is read, indexed or written anew."""
+
+_OLDEST_WRITER = re.compile(r"^-- oldest writer: (\d+\.\d+\.\d+)\s*$", re.MULTILINE)
+_TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$|;|[^-'$;]+|.", re.DOTALL)
+
+_NAME = r"((?:\w+\.)?\w+)"
+_CREATED = re.compile(rf"CREATE (?:TABLE|VIEW)(?: IF NOT EXISTS)? {_NAME}", re.IGNORECASE)
+_ALTERED = re.compile(rf"ALTER TABLE(?: IF EXISTS)?(?: ONLY)? {_NAME} (.*)", re.IGNORECASE | re.DOTALL)
+_INDEXED = re.compile(rf"CREATE (UNIQUE )?INDEX(?: IF NOT EXISTS)?(?: \w+)? ON(?: ONLY)? {_NAME}", re.IGNORECASE)
+_PARTITION = re.compile(rf"CREATE TABLE \S+ PARTITION OF {_NAME}", re.IGNORECASE)
+_COMMENTED = re.compile(rf"COMMENT ON (?:TABLE|COLUMN) {_NAME}", re.IGNORECASE)
+_WRITTEN = re.compile(rf"(?:INSERT INTO|UPDATE|DELETE FROM) {_NAME}", re.IGNORECASE)
+_UNINDEXED = re.compile(rf"DROP INDEX (?:IF EXISTS )?{_NAME}", re.IGNORECASE)
+_TRIGGERED = re.compile(rf"CREATE (?:OR REPLACE )?(?:CONSTRAINT )?TRIGGER .*? ON {_NAME}", re.IGNORECASE | re.DOTALL)
+_ADDS = re.compile(
+    r"CREATE (?:TABLE|SEQUENCE|SCHEMA|(?:OR REPLACE )?VIEW|(?:OR REPLACE )?FUNCTION|TYPE)\b|ALTER SEQUENCE\b|GRANT\b"
+    r"|SELECT\b|ALTER INDEX \S+ RENAME\b|SET LOCAL\b|CREATE EXTENSION\b",
+    re.IGNORECASE,
+)
+# of the clauses of ALTER TABLE: what adds without touching a row
+_ADD_COLUMN = re.compile(
+    r"ADD (?:COLUMN )?(?:IF NOT EXISTS )?(?!CONSTRAINT|PRIMARY|UNIQUE|CHECK|FOREIGN)\w+ ", re.IGNORECASE
+)
+_HARMLESS = re.compile(
+    r"ALTER (?:COLUMN )?\w+ (?:SET STORAGE|SET STATISTICS|SET DEFAULT|DROP NOT NULL|DROP DEFAULT)|SET \(|RESET \(",
+    re.IGNORECASE,
+)
+_FILLS = re.compile(
+    r"GENERATED|\bserial\b|\bbigserial\b|DEFAULT (?:nextval|clock_timestamp|gen_random_uuid|random)\b", re.IGNORECASE
+)
+_READS = re.compile(r"SET NOT NULL|ADD (?:CONSTRAINT \w+ )?(?:CHECK|FOREIGN)|ATTACH PARTITION", re.IGNORECASE)
+_INDEXES = re.compile(r"ADD (?:CONSTRAINT \w+ )?(?:PRIMARY KEY|UNIQUE)", re.IGNORECASE)
+_REWRITES = re.compile(r"ALTER (?:COLUMN )?\w+ (?:SET DATA )?TYPE", re.IGNORECASE)
+_ORDER: tuple[Held, ...] = ("moment", "scan", "index", "rewrite", "unknown")
+
+
+@dataclass(frozen=True)
+class TableLock:
+    """A lock on a table that was there before the step.
+
+    Attributes:
+        table: schema and name; of an index where the step names only that.
+        mode: as PostgreSQL names it, such as ``ACCESS EXCLUSIVE``.
+        stops: what of others waits: ``nothing`` but the like, ``writes``, or ``all``.
+        held: for how long; all locks of a step are let go together, at its end.
+    """
+
+    table: str
+    mode: str
+    stops: Literal["nothing", "writes", "all"]
+    held: Held
+
+
+@dataclass(frozen=True)
+class StepEffects:
+    """What a step does.
+
+    Attributes:
+        only_adds: releases that do not know the step can go on writing.
+        oldest_writer: the release that the step names as the oldest that may write from then on; None: as before.
+        locks: one for each table that was there before.
+        more_than_adds: the beginnings of the statements because of which it does not only add.
+    """
+
+    only_adds: bool
+    oldest_writer: str | None
+    locks: tuple[TableLock, ...]
+    more_than_adds: tuple[str, ...]
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether running services of releases that do not know it go on as they are."""
+        return self.only_adds and self.oldest_writer is None
+
+
+def oldest_writer_of(step: Migration) -> str | None:
+    """The release that a step names as the oldest that may write from then on; None where it names none."""
+    found = _OLDEST_WRITER.search(step.text)
+    return found[1] if found else None
+
+
+def effects_of(step: Migration) -> StepEffects:
+    """What a step does to those who go on working while it runs, and afterwards."""
+    made: set[str] = set()
+    locks: dict[str, TableLock] = {}
+    more = []
+    for statement in statements_of(step.text):
+        adds, taken = _effect(statement, made)
+        if not adds:
+            more.append(statement[:60])
+        for lock in taken:
+            known = locks.get(lock.table)
+            if lock.table not in made and (known is None or _strength(lock) > _strength(known)):
+                locks[lock.table] = lock if known is None else _longer(lock, known)
+            elif known is not None:
+                locks[lock.table] = _longer(known, lock)
+        created = _CREATED.match(statement)
+        if created:
+            made.add(created[1])
+    return StepEffects(not more, oldest_writer_of(step), tuple(locks.values()), tuple(more))
+
+
+def statements_of(text: str) -> Iterator[str]:
+    """The statements of a text, without comments, each on one line."""
+    part: list[str] = []
+    for token in _TOKEN.finditer(text):
+        if token[0] == ";":
+            yield from _if_any(part)
+            part = []
+        elif not token[0].startswith("--"):
+            part.append(token[0])
+    yield from _if_any(part)
+
+
+def _if_any(part: list[str]) -> Iterator[str]:
+    statement = " ".join("".join(part).split())
+    if statement:
+        yield statement
+
+
+def _strength(lock: TableLock) -> int:
+    return ("nothing", "writes", "all").index(lock.stops)
+
+
+def _longer(stronger: TableLock, other: TableLock) -> TableLock:
+    held = max(stronger.held, other.held, key=_ORDER.index)
+    return TableLock(stronger.table, stronger.mode, stronger.stops, held)
+
+
+def _effect(statement: str, made: set[str]) -> tuple[bool, list[TableLock]]:
+    """Whether a statement only adds, and the locks it takes; ``made``: the tables that the step made before it."""
+    if found := _ALTERED.match(statement):
+        adds, held = _altered(found[2])
+        return adds or found[1] in made, [TableLock(found[1], "ACCESS EXCLUSIVE", "all", held)]
+    if found := _INDEXED.match(statement):
+        return not found[1] or found[2] in made, [TableLock(found[2], "SHARE", "writes", "index")]
+    if found := _UNINDEXED.match(statement):
+        # its table is not named; whoever reads or writes that waits for the index
+        return False, [TableLock(found[1], "ACCESS EXCLUSIVE", "all", "moment")]
+    if found := _PARTITION.match(statement):
+        return True, [TableLock(found[1], "ACCESS EXCLUSIVE", "all", "moment")]
+    if found := _COMMENTED.match(statement):
+        table = ".".join(found[1].split(".")[:2])
+        return True, [TableLock(table, "SHARE UPDATE EXCLUSIVE", "nothing", "moment")]
+    if found := _TRIGGERED.match(statement):
+        return found[1] in made, [TableLock(found[1], "SHARE ROW EXCLUSIVE", "writes", "moment")]
+    if found := _WRITTEN.match(statement):
+        return found[1] in made, [TableLock(found[1], "ROW EXCLUSIVE", "nothing", "rewrite")]
+    return bool(_ADDS.match(statement)), []
+
+
+def _altered(clauses: str) -> tuple[bool, Held]:
+    """Whether the clauses of an ALTER TABLE only add, and how long its lock is held."""
+    adds = True
+    held: Held = "moment"
+    for clause in re.split(r",\s*(?=(?:ADD|ALTER|DROP|SET|RENAME|ATTACH)\b)", clauses):
+        one_adds, one_held = _clause(clause)
+        adds, held = adds and one_adds, max(held, one_held, key=_ORDER.index)
+    return adds, held
+
+
+def _clause(clause: str) -> tuple[bool, Held]:
+    if _ADD_COLUMN.match(clause):
+        fills = bool(_FILLS.search(clause))
+        may_be_left_out = "NOT NULL" not in clause.upper() or "DEFAULT" in clause.upper() or fills
+        return may_be_left_out and "UNIQUE" not in clause.upper(), "rewrite" if fills else "moment"
+    if _HARMLESS.match(clause):
+        return True, "moment"
+    if _REWRITES.match(clause):
+        return False, "rewrite"
+    if _INDEXES.match(clause):
+        return False, "index"
+    if _READS.search(clause):
+        return False, "scan"
+    return False, "moment" if re.match(r"DROP|RENAME|DETACH|ENABLE|DISABLE|OWNER", clause, re.IGNORECASE) else "unknown"
