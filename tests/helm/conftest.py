@@ -1,0 +1,31 @@
+"""The chart, rendered by the Helm that ``make kubernetes`` has installed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.helm.chart import Chart
+
+HELM = "BROKER_TEST_HELM"
+"""Variable of the environment: the helm command."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything here belongs to the mark, and is run where it was asked for."""
+    folder = f"{Path(__file__).parent}{os.sep}"
+    here = [item for item in items if str(item.path).startswith(folder)]
+    for item in here:
+        item.add_marker(pytest.mark.helm)
+    if "helm" not in config.getoption("markexpr"):
+        items[:] = [item for item in items if item not in here]
+
+
+@pytest.fixture(scope="session")
+def chart() -> Chart:
+    """The chart of this checkout."""
+    command = os.environ.get(HELM)
+    assert command, f"{HELM} names the helm command: run make kubernetes"
+    return Chart(Path(command))
