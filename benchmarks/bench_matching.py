@@ -1,158 +1,148 @@
-"""How long it takes to match 200 distinct requirements with 500 queues that publish 2,000 software tags each.
+"""Pilots against millions of waiting jobs in the likeness of LHCb's: by direct calls, and over HTTP at a fixed rate.
 
-Besides the seconds of matching it shows those of reading the published tags, those of a second cycle on the same tags,
-published again, and the largest memory that the process took.
+Over HTTP each client has one connection that stays open, and sends its requests at set times whether or not the last
+one was quick; milliseconds count from the set time. In each part one client is killed half-way, what it got is counted,
+and no job is given twice. Clients, API and PostgreSQL share the processors; what each took is told. The work and the
+nodes are those of ``waiting_work``, where it says what is invented. ``--home``: the jobs are made once and stay there.
+Usage: ``python -m benchmarks.bench_matching [--jobs N] [--rate R] [--workers N] [--home FOLDER] ... [FOLDER]``.
 """
 
 from __future__ import annotations
 
-import json
-import resource
+import argparse
 import sys
-from collections.abc import Callable, Iterator
-from time import perf_counter
-from typing import TypeVar
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
 
-import numpy as np
+import psycopg
+import sqlalchemy as sa
+from psycopg.rows import tuple_row
 
-from benchmarks.measuring import report
-from broker.domain.queues import GpuSummary, QueueOffer
-from broker.matching.match_queue import SoftwareMatcherCache
-from broker.matching.need import Need, production_need
-from broker.matching.outcomes import Outcome
-from broker.snapshot.raw import RawSource, Rows
-from broker.snapshot.sources.software import build_software
+from benchmarks.bench_match import _equal_shares
+from benchmarks.matching_clients import ask_directly, ask_over_http
+from benchmarks.measuring import NOW, RESULTS, cpu_of, report
+from benchmarks.server_use import ServerWatch, postmaster_of
+from benchmarks.waiting_store import store
+from benchmarks.waiting_work import Work, pilots_of
+from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
+from broker.pilots.statements.waiting_group_reads import read_groups
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.schema.migrate import upgrade
 
-QUEUES, TAGS, REQUIREMENTS, SEED = 500, 2000, 200, 1
-PLATFORMS = [
-    f"{arch}-{system}-gcc{gcc}-opt"
-    for arch in ("x86_64", "aarch64")
-    for system in ("slc6", "centos7", "el9")
-    for gcc in (8, 11, 13)
-]
-PROJECTS = ["Athena", "AthSimulation", "AthGeneration", "AthDerivation", "AthAnalysis", "AnalysisBase", "AtlasOffline"]
-GPUS = [
-    ("NVIDIA", "NVIDIA A100-SXM4-80GB", "81920", "Ampere"),
-    ("NVIDIA", "Tesla T4", "15360", "Turing"),
-    ("NVIDIA", "NVIDIA H100 80GB HBM3", "81559", "Hopper"),
-    ("AMD", "AMD Instinct MI250X", "65536", "CDNA2"),
-]
-SEEN_GPUS = [
-    GpuSummary(vendor, model, vram, generation, "12.4", "550.54.15") for vendor, model, vram, generation in GPUS
-]
-T = TypeVar("T")
-
-
-def releases(count: int) -> list[tuple[str, str, str]]:
-    """Platform, project and release of the tags from which queues take theirs."""
-    return [
-        (
-            PLATFORMS[number % len(PLATFORMS)],
-            PROJECTS[number % len(PROJECTS)],
-            f"{20 + number % 6}.{number % 13}.{number}",
-        )
-        for number in range(count)
-    ]
-
-
-def published(pool: list[tuple[str, str, str]], tags: int, rng: np.random.Generator) -> str:
-    """What one queue publishes: every queue leaves out others of the tags."""
-    chosen = [pool[index] for index in np.sort(rng.choice(len(pool), tags, replace=False))]
-    gpus = [{"type": "gpu", "vendor": ["nvidia"]}] if rng.random() < 0.15 else []
-    vendors = [["intel"], ["amd"], ["intel", "amd"], ["intel", "excl"]][int(rng.integers(4))]
-    body = {
-        "cmtconfigs": sorted({platform for platform, _, _ in chosen}),
-        "containers": [["any"], ["/cvmfs"], ["docker://"], []][int(rng.integers(4))],
-        "cvmfs": [["atlas", "nightlies"], ["atlas"], []][int(rng.integers(3))],
-        "architectures": [{"type": "cpu", "arch": ["x86_64"], "vendor": vendors, "instr": ["avx2"]}, *gpus],
-        "tags": [
-            {
-                "cmtconfig": platform,
-                "project": project,
-                "release": release,
-                "container_name": "" if index % 10 else f"atlas/{project.lower()}:{release}",
-                "sources": [] if index % 10 else [f"docker://atlas/{project.lower()}:{release}"],
-                "tag": f"VO-atlas-{project}-{release}-{platform}",
-            }
-            for index, (platform, project, release) in enumerate(chosen)
-        ],
-    }
-    return json.dumps(body)
-
-
-def rows(queues: int, tags: int, seed: int) -> RawSource:
-    """The source as it is read from the database."""
-    rng, pool = np.random.default_rng(seed), releases(tags + tags // 20)
-    values = tuple((f"QUEUE_{index}", published(pool, tags, rng)) for index in range(queues))
-    return RawSource("software", {"sw_tags": Rows(("panda_queue", "data"), values)})
-
-
-def requirements(count: int, tags: int) -> list[Need]:
-    """Distinct needs of every kind: releases, patterns, containers, CPUs and GPUs."""
-    pool = releases(tags)
-
-    def one(number: int) -> Need:
-        platform, project, release = pool[number * 7 % len(pool)]
-        kinds = (
-            platform,
-            f"{platform}@centos7",
-            platform.replace("gcc8", "gcc.*").replace("el9", "(el9|centos7)"),
-            f"{platform}#x86_64-intel-avx2|aarch64",
-            f"{platform}#x86_64&nvidia:model=.*A100.*:vram>=40960:cuda>=12.{number}",
-            json.dumps({"sw_platform": platform, "gpu_spec": {"vendor": "(nvidia|amd)", "version": f"<{number}.1"}}),
-        )
-        image = f"docker://atlas/{project.lower()}:{release}" if number % 9 == 0 else None
-        return production_need(kinds[number % len(kinds)], f"{project}-{release}", image, number % 18 == 0)
-
-    return [one(number) for number in range(count)]
-
-
-def offers(source: RawSource, seed: int) -> list[QueueOffer]:
-    """What the queues offer, as a snapshot holds it."""
-    names = {row["panda_queue"]: index for index, row in enumerate(source.rows("sw_tags").records())}
-    tags, _ = build_software(source, names, [])
-    rng = np.random.default_rng(seed)
-    seen = [tuple(SEEN_GPUS[index] for index in rng.integers(0, len(SEEN_GPUS), int(rng.integers(4)))) for _ in names]
-    return [QueueOffer(name, ("AUTO",), software, gpus) for name, software, gpus in zip(names, tags, seen, strict=True)]
-
-
-def timed(work: Callable[[], T]) -> tuple[float, T]:
-    """The seconds that a piece of work takes, and what it gives."""
-    started = perf_counter()
-    result = work()
-    return perf_counter() - started, result
-
-
-def peak_mb() -> float:
-    """The largest memory of the process so far, in MB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def measure(queues: int, tags: int, count: int, seed: int) -> dict[str, float]:
-    """All figures of one run."""
-    source, needs, memory = rows(queues, tags, seed), requirements(count, tags), SoftwareMatcherCache()
-    stats: dict[str, float] = {"queues": queues, "tags": tags, "requirements": len(set(needs))}
-
-    def cycle(grid: list[QueueOffer]) -> Iterator[int]:
-        match_queue = memory.matcher_of(grid, sources)
-        return (int((match_queue.outcomes(need) == Outcome.FITS).sum()) for need in needs)
-
-    _, sources = build_software(RawSource("software", {}), {}, [])
-    stats["read_s"], grid = timed(lambda: offers(source, seed))
-    stats["match_s"], accepted = timed(lambda: sum(cycle(grid)))
-    stats["read_again_s"], same = timed(lambda: offers(source, seed))
-    stats["match_again_s"], _ = timed(lambda: sum(cycle(same)))
-    stats["accepted_share"] = accepted / (queues * count)
-    stats["peak_mb"] = peak_mb()
-    return stats
+_EMPTY = "TRUNCATE broker.waiting_jobs, broker.task_queue_levels, broker.task_queues, broker.matched_requests"
+TARGET = (
+    "api_per_s >= 1000 with p99 < 20 ms; direct_per_s >= 2500; first_fill_s < 60; memory_mb < 4000; disk_gb < 40:"
+    " 10,000,000 jobs, 1,000 sites, 50,000 nodes, 2 cores"
+)
 
 
 def main() -> None:
     """Measure and report."""
-    report(
-        "matching", [measure(QUEUES, TAGS, REQUIREMENTS, SEED)], target="match_s < 1, match_again_s ~ 0, peak_mb < 500"
-    )
+    asked = _arguments()
+    with _stored(asked) as (database, folder):
+        row: dict[str, Any] = {"jobs": _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'activated'")}
+        row |= {"sites": asked.sites, "nodes": asked.nodes} | _fill(database)
+        pilots = pilots_of(asked.nodes, asked.sites)
+        sent = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
+        with ServerWatch(postmaster_of(database)) as watch:
+            row |= ask_directly(database, folder, pilots, asked.matchers, asked.seconds)
+            row |= ask_over_http(database, folder, pilots, asked)
+        _check(database, row, sent)
+        row["server_mb"] = watch.own_mb + watch.shared_mb
+        row["memory_mb"] = row["server_mb"] + row["workers_mb"]
+        row["disk_gb"] = _one(database, "SELECT pg_database_size(current_database())") / 1e9
+    report("matching", [row], target=TARGET)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--sites", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=50_000)
+    parser.add_argument("--matchers", type=int, default=8, help="Processes that call the matcher.")
+    parser.add_argument("--clients", type=int, default=8, help="Connections of HTTP, each of a process.")
+    parser.add_argument("--workers", type=int, default=2, help="Processes of the API.")
+    parser.add_argument("--rate", type=float, default=1000.0, help="Requests a second over HTTP.")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("folder", nargs="?", default=str(RESULTS))
+    asked = parser.parse_args()
+    sys.argv[1:] = [asked.folder]  # where the report goes
+    return asked
+
+
+@contextmanager
+def _stored(asked: argparse.Namespace) -> Iterator[tuple[Database, Path]]:
+    """A database with the jobs, and a folder for what clients found."""
+    with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
+        home = asked.home or Path(folder)
+        server = EmbeddedServer(home)
+        with Database(server.start(), on_close=server.stop) as database:
+            upgrade(database)
+            if not _one(database, "SELECT EXISTS (SELECT FROM doma_panda.jobsactive4)"):
+                store(database, Work(asked.jobs, asked.sites))
+            yield database, Path(folder)
+
+
+def _fill(database: Database) -> dict[str, Any]:
+    """Let all jobs wait, as the agent does where nothing waits; then its next cycles; then the first read of all."""
+    with database.begin() as connection:
+        connection.execute(sa.text(_EMPTY))
+    counts, first_s, first_cpu_s = _cycle(database)
+    with database.autocommit() as connection:
+        connection.exec_driver_sql("VACUUM (ANALYZE) broker.waiting_jobs")
+    cycles = [_cycle(database)[1] for _ in range(5)]
+    with psycopg.connect(database.url, autocommit=True) as reader:
+        began = perf_counter()
+        groups = read_groups(reader.cursor(row_factory=tuple_row), None)
+        read_s = perf_counter() - began
+    return {
+        "groups": len(groups.queues), "first_fill_s": first_s, "first_fill_cpu_s": first_cpu_s,
+        "cycle_s": max(cycles), "queued": counts["queued"], "read_groups_s": read_s,
+    }  # fmt: skip
+
+
+def _cycle(database: Database) -> tuple[dict[str, int], float, float]:
+    """One cycle of following: counts, seconds, and those of a processor."""
+    with database.begin() as connection:
+        server = connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        cpu_s, started = cpu_of(server) + process_time(), perf_counter()
+        counts = follow_jobs(connection, database.names, NOW, _set_order)
+        cpu_s = cpu_of(server) + process_time() - cpu_s
+    return counts, perf_counter() - started, cpu_s
+
+
+def _set_order(connection: sa.Connection) -> None:
+    weigh(connection, _equal_shares, background=False)
+
+
+def _check(database: Database, row: dict[str, Any], sent: int) -> None:
+    """Nothing is given twice, and nothing is lost."""
+    given = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'") - sent
+    noted = _count(database, "broker.matched_requests")
+    twice = _count(database, "(SELECT FROM broker.matched_requests GROUP BY pandaid HAVING count(*) > 1) AS double")
+    waiting = _count(database, "broker.waiting_jobs")
+    active = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'activated'")
+    told = row["direct_matches"] + row["api_matches"]
+    if twice or given != noted or told > noted or waiting != active:
+        raise SystemExit(
+            f"{twice} given twice; {told} told, {noted} noted, {given} sent; {waiting} wait, {active} are activated"
+        )
+    row |= {"noted": noted, "twice": twice}
+
+
+def _count(database: Database, rows: str) -> int:
+    return int(_one(database, f"SELECT count(*) FROM {rows}"))  # noqa: S608 - ours
+
+
+def _one(database: Database, query: str) -> Any:
+    with database.begin() as connection:
+        return connection.execute(sa.text(query)).scalar_one()
 
 
 if __name__ == "__main__":

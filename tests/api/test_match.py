@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -15,18 +14,19 @@ import pytest
 import sqlalchemy as sa
 
 from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
-from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, places_of
+from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of
 from broker.pilots.statements.presented_nodes import NodeNotes
-from broker.pilots.statements.task_queue_rows import CHANNEL
 from broker.pilots.statements.task_queue_views import Views
 from broker.pools.statements.pool_registration import Asked, attach
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
 from tests.pilots.statements.test_job_match import add_jobs, follow
-from tests.store.pool_grid import emptied, publish_places, refresh
+from tests.store.pool_grid import at, emptied, publish_places, refresh
 
 PLACE = {"site": "SITE_A", "ce": "ce1", "queue": "long", "vo": "lhcb", "cpu_time_s": 1_000_000}
 JOBS = 40
+_NEWS = "FROM pg_stat_activity WHERE application_name LIKE '%news of a test'"
+_END_THE_NEWS = f"SELECT pg_terminate_backend(pid) {_NEWS}"
 
 
 @pytest.fixture
@@ -85,29 +85,35 @@ def test_a_repeated_request_gets_its_job_when_nothing_waits_any_more(client: htt
 @pytest.mark.slow
 def test_matchers_hear_where_jobs_came_and_listen_again_on_another_connection(shared: Database) -> None:
     views = Views()
-    known = {("A", "c", "q", None): "QUEUE_A", ("B", "c", "q", None): "QUEUE_B"}
 
-    def remember() -> None:
-        for place, queue in known.items():
-            views[place] = SimpleNamespace(panda_queue=queue)  # type: ignore[assignment]
+    def known() -> int:
+        return 0 if views.groups.current is None else int(views.groups.current.holding.sum())
 
-    def tell(statement: str) -> None:
-        with shared.begin() as connection:
-            connection.execute(sa.text(statement))
+    def activate(first: int, queue: str) -> None:
+        add_jobs(shared, first, computingsite=queue)
+        follow(shared)
 
+    emptied(shared)
+    activate(1, "QUEUE_A")
     with shared.sibling("news of a test", 1) as database:
-        remember()
-        news = News(database, views, NodeNotes())
+        views.groups.asked = True
+        news = News(database, views, NodeNotes(), lambda: at(0))
         try:
-            wait_until(lambda: not views)  # nobody heard what came before
-            remember()
-            tell(f"""SELECT pg_notify('{CHANNEL}', '["QUEUE_B"]')""")
-            wait_until(lambda: len(views) == 1)
-            assert [view.panda_queue for view in views.values()] == ["QUEUE_A"]
-            tell("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%news of a test'")
-            wait_until(lambda: not views)
+            wait_until(lambda: known() == 1)  # all is read first
+            activate(1000, "QUEUE_C")
+            wait_until(lambda: known() == 2)
+            with shared.begin() as connection:
+                connection.execute(sa.text(_END_THE_NEWS))
+            wait_until(lambda: not listeners(shared))
+            activate(2000, "QUEUE_D")  # nobody hears it
+            wait_until(lambda: known() == 3)
         finally:
             news.close()
+
+
+def listeners(database: Database) -> int:
+    with database.begin() as connection:
+        return int(connection.execute(sa.text(f"SELECT count(*) {_NEWS}")).scalar_one())
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -117,11 +123,11 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "places"),
-    [('["A","B"]', {"A", "B"}), ("", None), ('["A",""]', None), ("{}", None), ("[]", set()), ("[", None)],
+    ("payload", "queues"),
+    [("[1,2]", {1, 2}), ("", None), ('["A",1]', None), ("[true]", None), ("{}", None), ("[]", set()), ("[", None)],
 )
-def test_a_message_names_places_or_any(payload: str, places: set[str] | None) -> None:
-    assert places_of(payload) == places
+def test_a_message_names_task_queues_or_any(payload: str, queues: set[int] | None) -> None:
+    assert queues_of(payload) == queues
 
 
 def test_a_connection_that_is_lost_is_made_again(client: httpx.Client, shared: Database) -> None:

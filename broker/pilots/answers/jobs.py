@@ -32,6 +32,7 @@ from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.pilot_activity import note_request
 from broker.pilots.statements.presented_nodes import NodeNotes, write_nodes
 from broker.pilots.statements.task_queue_views import Views
+from broker.pilots.statements.waiting_group_reads import SharedGroups
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 from broker.store.connection.transient import TRANSIENT_ERRORS
@@ -60,6 +61,7 @@ class ViewShelf:
 
     def __init__(self) -> None:
         self.notes = NodeNotes()
+        self._groups = SharedGroups()
         self._free: list[Views] = []
         self._lock = threading.Lock()
 
@@ -67,7 +69,7 @@ class ViewShelf:
     def borrowed(self) -> Iterator[Views]:
         """One of them, or a new one."""
         with self._lock:
-            views = self._free.pop() if self._free else Views()
+            views = self._free.pop() if self._free else Views(self._groups)
         try:
             yield views
         finally:

@@ -7,8 +7,8 @@ Source: DIRAC RFC 7, matching by SubmitPool; DIRAC's task queues, choice in prop
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -91,6 +91,15 @@ class TaskQueueTable:
     def __len__(self) -> int:
         return len(self.id)
 
+    def at(self, positions: Ints) -> TaskQueueTable:
+        """The task queues at these positions, in their order."""
+        return TaskQueueTable(*(getattr(self, column.name)[positions] for column in fields(self)))
+
+    @classmethod
+    def joined(cls, tables: Sequence[TaskQueueTable]) -> TaskQueueTable:
+        """All task queues of some tables, one at least."""
+        return cls(*(np.concatenate([getattr(one, column.name) for one in tables]) for column in fields(cls)))
+
 
 def pool_fits(pool: str | None, presented: Collection[str] | None, mapped: Collection[str] | None = None) -> bool:
     """Whether jobs of a pool may go to a pilot: a pool is a name like any other, there is no "any".
@@ -129,7 +138,7 @@ def conditions_of(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, mapped
         "site": _each(queues.sites, lambda sites: not sites or pilot.site in sites),
         "banned_site": _each(queues.banned_sites, lambda sites: pilot.site not in sites),
         "platform": _each(queues.platforms, lambda names: not names or not set(names).isdisjoint(pilot.platforms)),
-        "cpu_time": _least_of_class(queues.cputime_class_s) <= (pilot.cputime_s or 0),
+        "cpu_time": least_of_class(queues.cputime_class_s) <= (pilot.cputime_s or 0),
         "submit_pool": _each(queues.pool, lambda pool: pool_fits(pool, None, mapped)),
         "node": _node_fits(queues.specs, pilot.node),
     }
@@ -192,8 +201,8 @@ def _same(column: Texts, presented: str | None, form: Callable[[str], str] = str
     return np.array([value is not None and form(value) == wanted for value in column.tolist()], dtype=np.bool_)
 
 
-def _least_of_class(classes_s: Ints) -> Ints:
-    """The least need that a job of each class can have."""
+def least_of_class(classes_s: Ints) -> Ints:
+    """(K,) the least need that a job of each class can have."""
     below = np.array((0, *CPUTIME_CLASSES_S), dtype=np.int64)
     place = np.searchsorted(below, classes_s)
     return np.where(classes_s > 0, below[np.maximum(place - 1, 0)] + 1, 0)

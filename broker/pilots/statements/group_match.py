@@ -295,7 +295,7 @@ def _remember(ask: _Ask, positions: list[int]) -> None:
 
 
 def _position(view: View, queue: int) -> int:
-    return int(np.searchsorted(view.queues.id, queue))
+    return view.groups.index.position[queue]
 
 
 def _array(values: Any) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import psycopg
 from psycopg.rows import tuple_row
 
+from broker.domain.arrays import Bools
 from broker.pilots.model.job_request import JobConditions
 from broker.pilots.model.matcher import (
     CPUTIME_CLASSES_S,
@@ -23,7 +24,7 @@ from broker.pilots.model.matcher import (
 from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take, generator_of
 from broker.pilots.statements.matches import Asked, Match, MatchFound, NoMatch, NumberedRequest
 from broker.pilots.statements.running_limits import refill
-from broker.pilots.statements.task_queue_views import View, Views, place_of, read_view
+from broker.pilots.statements.task_queue_views import View, Views, read_place, read_view
 from broker.store.connection.tables import Names
 from broker.store.writes.job_row_sql import note_status
 
@@ -181,21 +182,18 @@ class Matcher:
         tokens = self._views.tokens
         for pilot, _ in asked:
             view = self._views.of(pilot, now)
-            if view is None or (view.limited and tokens.wanting(view.fitting(pilot)[2], now)):
+            if view is None or tokens.wanting(view.limits_for(pilot), now):
                 return True
         return False
 
     def look(self, asked: Sequence[Asked], now: datetime) -> None:
         """Read the task queues at the places of these pilots, where what is known is too old, and lease tokens."""
         for pilot, _ in asked:
-            view = self._views.of(pilot, now)
-            if view is None:
-                view = self._views[place_of(pilot)] = read_view(self._cursor, pilot, now)
-            self._refill(view, pilot, now)
+            self._refill(self._views.look(self._cursor, pilot, now), pilot, now)
 
     def _refill(self, view: View, pilot: Pilot, now: datetime) -> None:
         """Lease tokens of the limits that hold for this pilot, where none are left."""
-        pairs = view.fitting(pilot)[2]
+        pairs = view.limits_for(pilot)
         if pairs and self._views.tokens.wanting(pairs, now):
             refill(self._cursor.connection, self._names, self._views.tokens, pairs, now)
 
@@ -248,30 +246,34 @@ class Matcher:
             found = self._try(view, pilot, now)
             if found is not None:
                 return found
-        view = self._views[place_of(pilot)] = read_view(self._cursor, pilot, now)
-        return self._try(view, pilot, now) or self._why_nothing(view, pilot, now)
+        view = self._views.look_again(self._cursor, pilot, now)
+        found = self._try(view, pilot, now)
+        if found is not None:
+            return found
+        return self._why_nothing(view, pilot, now, view.here(pilot))
 
     def explain(self, pilot: Pilot, now: datetime) -> NoMatch:
         """Why the task queues, those of all other queues too, do not fit; nothing is taken."""
-        return self._why_nothing(read_view(self._cursor, pilot, now, everywhere=True), pilot, now)
+        view = read_view(self._cursor, pilot, now, everywhere=True)
+        return self._why_nothing(view, pilot, now, view.groups.holding)
 
     def pools_of(self, pilot: Pilot, now: datetime) -> Collection[str]:
         """The pools that are mapped to the pilot's queue now."""
-        return read_view(self._cursor, pilot, now).pools
+        return read_place(self._cursor, pilot, now).pools
 
-    def _why_nothing(self, view: View, pilot: Pilot, now: datetime) -> NoMatch:
-        """The reasons of the task queues, which held jobs when the view was read."""
+    def _why_nothing(self, view: View, pilot: Pilot, now: datetime, those: Bools) -> NoMatch:
+        """The reasons of some task queues, (K,) which: they held jobs when they were read."""
         reasons = view.reasons(pilot)
         # the pilot has enough for some jobs of the class, but those that are left need more; the last has no upper end
         classes_s = view.queues.cputime_class_s
         open_ended = classes_s == CPUTIME_CLASSES_S[-1]
         too_long = (reasons == MATCHES) & (open_ended | (classes_s > (pilot.cputime_s or 0)))
         reasons[too_long] = FIELDS.index("cpu_time")
-        for queue in np.flatnonzero(reasons == MATCHES).tolist():
+        for queue in np.flatnonzero(those & (reasons == MATCHES)).tolist():
             pair = view.pair_of(queue)
             if pair is not None and not self._views.tokens.has(pair, now):
                 reasons[queue] = FIELDS.index("running_limit")
-        return NoMatch(view.panda_queue, *no_match(reasons))
+        return NoMatch(view.panda_queue, *no_match(reasons[those]))
 
     def _try(self, view: View, pilot: Pilot, now: datetime) -> Match | None:
         self._refill(view, pilot, now)

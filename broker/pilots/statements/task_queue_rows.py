@@ -93,7 +93,7 @@ JOBS_OF_A_PART = 100_000
 """Where more jobs wait, they are compared with what is true in parts of about so many, one a cycle."""
 MOST_PARTS = 60
 CHANNEL = "gridbroker_task_queues"
-"""Where matchers hear at which PanDA queues jobs came: a JSON list of names, "" for none; what is no list: anywhere."""
+"""Where matchers hear into which task queues jobs came: a JSON list of numbers; what is no list: into any."""
 _LONGEST_PAYLOAD = 8000
 
 ShareValues = Callable[[Sequence[str | None]], Floats]
@@ -217,7 +217,7 @@ FROM broker.task_queue_plan AS plan"""
 _SAVE_PLAN = "UPDATE broker.task_queue_plan SET next_part = :next_part, followed_at = :now"
 _READ_QUEUES = """
 SELECT panda_queue FROM broker.task_queues UNION SELECT panda_queue FROM {panda}.schedconfig_json"""
-_READ_FRESH_PLACES = "SELECT DISTINCT coalesce(panda_queue, '') FROM fresh_jobs"
+_READ_FRESH_QUEUES = "SELECT DISTINCT queue.id FROM fresh_jobs JOIN broker.task_queues AS queue USING (identity)"
 _TELL = "SELECT pg_notify(:channel, :payload)"
 
 
@@ -313,10 +313,10 @@ def _next_part(run: _Run, now: datetime, most_at_once: int, activated: int) -> l
 
 
 def _tell_matchers(run: _Run) -> None:
-    """Wake the matchers of the places where jobs came, at the commit; those that miss it look again after a while."""
-    places = sorted(run(_READ_FRESH_PLACES).scalars())
-    if places:
-        payload = json.dumps(places, ensure_ascii=False, separators=(",", ":"))
+    """Tell matchers into which task queues jobs came, at the commit; those that miss it look again after a while."""
+    queues = sorted(run(_READ_FRESH_QUEUES).scalars())
+    if queues:
+        payload = json.dumps(queues, separators=(",", ":"))
         run(_TELL, channel=CHANNEL, payload=payload if len(payload.encode()) < _LONGEST_PAYLOAD else "")
 
 

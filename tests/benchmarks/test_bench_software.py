@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bench_matching
-from benchmarks.bench_matching import main, measure
+from benchmarks import bench_software
+from benchmarks.bench_software import main, measure
 
 
 def test_the_figures() -> None:
@@ -23,10 +23,10 @@ def test_it_writes_what_it_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, small in (("QUEUES", 5), ("TAGS", 20), ("REQUIREMENTS", 5)):
-        monkeypatch.setattr(bench_matching, name, small)
-    monkeypatch.setattr("sys.argv", ["bench_matching.py", str(tmp_path)])
+        monkeypatch.setattr(bench_software, name, small)
+    monkeypatch.setattr("sys.argv", ["bench_software.py", str(tmp_path)])
     main()
-    written = json.loads((tmp_path / "matching.json").read_text(encoding="utf-8"))
+    written = json.loads((tmp_path / "software.json").read_text(encoding="utf-8"))
     assert written["rows"][0]["queues"] == 5
     assert {"match_s", "match_again_s", "peak_mb"} <= written["rows"][0].keys()
     assert "match_s" in capsys.readouterr().out

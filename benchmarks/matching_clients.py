@@ -1,0 +1,170 @@
+"""The clients of the benchmark of matching: processes that call the matcher, and processes that ask the API."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from benchmarks.measuring import cpu_of
+from benchmarks.plain_client import PlainClient
+from broker.api.server import Listening
+from broker.api.workers import workers_serving
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.matches import Match
+from broker.store.connection.database import Database
+from broker.store.connection.tables import Names
+
+Pilots = list[tuple[Pilot, dict[str, Any]]]
+WARM_S = 5.0
+"""So long clients ask before it counts: processes read the task queues, and PostgreSQL its pages."""
+_NO_RATE = "rate: {pilot: {per_s: 1000000, burst: 1000000}}\n"
+_context = multiprocessing.get_context("spawn")
+
+
+def ask_directly(database: Database, folder: Path, pilots: Pilots, matchers: int, seconds: float) -> dict[str, Any]:
+    """What processes find that call the matcher, each as quickly as it can."""
+    files = [folder / f"direct{number}.json" for number in range(matchers)]
+    tasks = [(_match, (database.url, pilots[number::matchers], seconds, file)) for number, file in enumerate(files)]
+    found = _run(tasks, files, seconds)
+    return _figures("direct", found, seconds)
+
+
+def ask_over_http(database: Database, folder: Path, pilots: Pilots, asked: argparse.Namespace) -> dict[str, Any]:
+    """What clients of HTTP find at a fixed rate, and what the processes of the API took."""
+    config = folder / "config"
+    config.mkdir()
+    (config / "api.yaml").write_text(_NO_RATE, encoding="utf-8")
+    files = [folder / f"http{number}.json" for number in range(asked.clients)]
+    with workers_serving(database, Listening(port=0), asked.workers, home=folder, folder=config) as (url, workers):
+        token = (folder / "api-token").read_text(encoding="utf-8").strip()
+        every_s = asked.clients / asked.rate
+        tasks = [
+            (_ask, (url, token, pilots[number :: asked.clients], number / asked.rate, every_s, asked.seconds, file))
+            for number, file in enumerate(files)
+        ]
+        before_s = sum(map(cpu_of, workers.processes))
+        found = _run(tasks, files, asked.seconds)
+        workers_s = sum(map(cpu_of, workers.processes)) - before_s
+        workers_mb = sum(map(_resident_mb, workers.processes))
+    figures = _figures("api", found, asked.seconds)
+    answers = sum(len(one["ms"]) for one in found)
+    # of the time that counts, by the clients that lived
+    share = asked.seconds / (asked.seconds + WARM_S)
+    more = {"workers": asked.workers, "workers_mb": workers_mb, "rate": asked.rate}
+    return figures | more | {"api_cpu_ms": 1000 * workers_s * share * (asked.clients - 1) / asked.clients / answers}
+
+
+def _run(tasks: list[tuple[Callable[..., None], tuple[Any, ...]]], files: list[Path], seconds: float) -> list[Any]:
+    """Run a process for each; the first is killed half-way, and does not tell. What the others found."""
+    start = _context.Barrier(len(tasks) + 1)
+    processes = [_context.Process(target=run, args=(number, *args, start)) for number, (run, args) in enumerate(tasks)]
+    for one in processes:
+        one.start()
+    start.wait()
+    processes[0].join(WARM_S + seconds / 2)
+    processes[0].kill()
+    for one in processes:
+        one.join()
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files[1:]]
+
+
+def _figures(kind: str, found: list[Any], seconds: float) -> dict[str, Any]:
+    """Rates and times of the clients that lived, in the time that counts; the one that was killed lived half of it."""
+    jobs = [job for one in found for job in one["jobs"]]
+    if len(jobs) != len(set(jobs)):
+        raise SystemExit(f"{kind}: {len(jobs) - len(set(jobs))} jobs were given twice")
+    times_ms = np.array([ms for one in found for ms in one["ms"]])
+    counted = sum(one["counted"] for one in found)
+    return {
+        f"{kind}_matches": len(jobs),
+        f"{kind}_per_s": counted / seconds * (len(found) + 0.5) / len(found),
+        f"{kind}_misses": sum(one["misses"] for one in found),
+        f"{kind}_median_ms": float(np.median(times_ms)),
+        f"{kind}_p99_ms": float(np.percentile(times_ms, 99)),
+        f"{kind}_max_ms": float(times_ms.max()),
+        f"{kind}_client_cpu_ms": 1000 * sum(one["cpu_s"] for one in found) / max(len(jobs), 1),
+    }
+
+
+class _Found:
+    """What one client found, from the time on when it counts."""
+
+    def __init__(self) -> None:
+        self.jobs: list[int] = []
+        self._ms: list[float] = []
+        self._counted = self._misses = 0
+        self._began_s = process_time()
+
+    def add(self, job: int | None, ms: float, *, counts: bool) -> None:
+        if job is not None:
+            self.jobs.append(job)
+        if counts:
+            self._ms.append(ms)
+            self._counted += job is not None
+            self._misses += job is None
+
+    def write(self, file: Path) -> None:
+        told = {"jobs": self.jobs, "ms": self._ms, "counted": self._counted, "misses": self._misses}
+        told["cpu_s"] = process_time() - self._began_s
+        file.write_text(json.dumps(told), encoding="utf-8")
+
+
+def _match(number: int, url: str, pilots: Pilots, seconds: float, file: Path, start: Any) -> None:
+    """A client that calls the matcher; each request is noted under its number, as over HTTP."""
+    generator, found = np.random.default_rng(number), _Found()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        matcher = Matcher(connection, Names(), generator)
+        start.wait()
+        began, asked = perf_counter(), 0
+        while (elapsed := perf_counter() - began) < WARM_S + seconds:
+            asked += 1
+            pilot, _ = pilots[int(generator.integers(len(pilots)))]
+            got, _ = matcher.match_one(pilot, (f"direct{number}", asked), datetime.now(UTC))
+            ms = 1000 * (perf_counter() - began - elapsed)
+            found.add(got.pandaid if isinstance(got, Match) else None, ms, counts=elapsed >= WARM_S)
+    found.write(file)
+
+
+def _ask(
+    number: int, url: str, token: str, pilots: Pilots, first_s: float, every_s: float, seconds: float, file: Path,
+    start: Any,
+) -> None:  # fmt: skip
+    """A client of HTTP: a request every ``every_s``, at once where it is late."""
+    generator, found = np.random.default_rng(number), _Found()
+    heads = [json.dumps(body)[:-1].encode() for _, body in pilots]
+    start.wait()
+    with PlainClient(url, token) as client:
+        began, asked, clock = perf_counter(), 0, threading.Event()
+        while (due := first_s + asked * every_s) < WARM_S + seconds:
+            asked += 1
+            wait_s = began + due - perf_counter()
+            if wait_s > 0:
+                clock.wait(wait_s)
+            head = heads[int(generator.integers(len(heads)))]
+            body = head + b',"pilot":"http%d","request_number":%d}' % (number, asked)
+            got = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body))["pandaid"]
+            ends = perf_counter() - began
+            found.add(got, 1000 * (ends - due), counts=WARM_S <= ends < WARM_S + seconds)
+            if ends >= WARM_S + seconds:
+                break
+    found.write(file)
+
+
+def _resident_mb(process: int) -> float:
+    """Memory of a process of its own and shared, without PostgreSQL's buffers, which it does not map."""
+    for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return float("nan")

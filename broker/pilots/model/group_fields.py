@@ -1,0 +1,144 @@
+"""Which task queues fit what a pilot presents, field by field: bit sets, kept under the part that a field looks at."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints, Texts
+from broker.matching.specs.index import Bits, packed
+from broker.matching.specs.node import Node
+from broker.pilots.model.matcher import Pilot, TaskQueueTable, index_of, least_of_class
+
+KEPT_BYTES = 8 << 20
+"""Answers that a field keeps; then they are forgotten at once."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A pilot at its place: PanDA queue, the pools that are mapped to it, and its node with the tags of the place."""
+
+    pilot: Pilot
+    panda_queue: str
+    pools: frozenset[str]
+    node: Node | None
+
+
+class Field:
+    """One condition on all task queues.
+
+    Args:
+        part: what the condition looks at, rounded to what it can tell apart.
+        holds: (K,) for each task queue whether it holds.
+    """
+
+    def __init__(self, part: Callable[[Asking], Hashable], holds: Callable[[Asking], Bools]) -> None:
+        self.part, self._holds = part, holds
+        self._kept: dict[Hashable, Bits] = {}
+
+    def bits(self, asking: Asking, part: Hashable) -> Bits:
+        """A bit for each task queue that fits; ``part``: of the pilot, for this field."""
+        found = self._kept.get(part)
+        if found is None:
+            found = packed(self._holds(asking))
+            if len(self._kept) * (found.nbytes + 200) >= KEPT_BYTES:
+                self._kept.clear()
+            self._kept[part] = found
+        return found
+
+
+def fields_of(queues: TaskQueueTable) -> dict[str, Field]:
+    """The conditions, in their order, for these task queues; the limit is looked at by who takes."""
+    return {
+        "vo": _same(queues.vo, lambda asking: None if asking.pilot.vo is None else asking.pilot.vo.lower(), str.lower),
+        "queue": _alike(queues.panda_queue, lambda asking: asking.panda_queue, _none_or_same),
+        "resource_type": _alike(queues.resource_type, lambda asking: asking.pilot.resource_type, _unless_other),
+        "owner": _same(queues.owner, lambda asking: asking.pilot.owner),
+        "owner_group": _same(queues.owner_group, lambda asking: asking.pilot.owner_group),
+        "site": _alike(queues.sites, _site, lambda sites, site: not sites or site in sites),
+        "banned_site": _alike(queues.banned_sites, _site, lambda sites, site: site not in sites),
+        "platform": _alike(
+            queues.platforms,
+            lambda asking: frozenset(asking.pilot.platforms),
+            lambda names, has: not names or not has.isdisjoint(names),
+        ),
+        "cpu_time": _of_class(queues.cputime_class_s),
+        "submit_pool": _of_pool(queues.pool),
+        "node": _of_node(queues.specs),
+    }
+
+
+def _site(asking: Asking) -> str:
+    return asking.pilot.site
+
+
+def _none_or_same(name: str | None, place: str) -> bool:
+    return name is None or name == place
+
+
+def _unless_other(kind: str | None, presented: str | None) -> bool:
+    return None in (kind, presented) or kind == presented
+
+
+def _codes(column: Texts) -> tuple[list[Any], Ints]:
+    """The distinct values of a column, and which of them each row has."""
+    number: dict[Any, int] = {}
+    codes = np.array([number.setdefault(value, len(number)) for value in column.tolist()], dtype=np.int64)
+    return list(number), codes
+
+
+def _alike(column: Texts, part: Callable[[Asking], Any], fits: Callable[[Any, Any], bool]) -> Field:
+    """A condition that is looked at once for each distinct value of a column."""
+    values, codes = _codes(column)
+
+    def holds(asking: Asking) -> Bools:
+        presented = part(asking)
+        return np.array([fits(value, presented) for value in values], dtype=np.bool_)[codes]
+
+    return Field(part, holds)
+
+
+def _same(column: Texts, part: Callable[[Asking], str | None], form: Callable[[str], str] = str) -> Field:
+    """A field is what the pilot presents; one that it does not present does not count."""
+    return _alike(column, part, lambda value, wanted: wanted is None or (value is not None and form(value) == wanted))
+
+
+def _of_class(classes_s: Ints) -> Field:
+    """A task queue some of whose jobs need no more CPU time fits: each job is asked when it is taken."""
+    least_s = least_of_class(classes_s)
+    bounds = np.unique(least_s).tolist()
+
+    def part(asking: Asking) -> int:
+        return bisect_right(bounds, asking.pilot.cputime_s or 0)
+
+    return Field(part, lambda asking: least_s <= (asking.pilot.cputime_s or 0))
+
+
+def _of_pool(column: Texts) -> Field:
+    known = frozenset(pool for pool in column.tolist() if pool is not None)
+    return _alike(column, lambda asking: asking.pools & known, lambda pool, mapped: pool is None or pool in mapped)
+
+
+def _of_node(column: Texts) -> Field:
+    """What jobs ask of a node: each distinct text is looked at once, whatever the number of its task queues."""
+    texts, codes = _codes(column)
+    index, known = index_of(tuple(text for text in texts if text is not None))
+    place = {text: number for number, text in enumerate(known)}
+    # behind the texts that can be read: False for those that cannot, and True for who asks for nothing
+    of_text = np.array(
+        [len(known) + 1 if text is None else place.get(text, len(known)) for text in texts], dtype=np.int64
+    )
+    of_row = of_text[codes] if len(codes) else codes
+
+    def holds(asking: Asking) -> Bools:
+        fits = index.fits(asking.node) if asking.node is not None else np.zeros(len(known), np.bool_)
+        return np.concatenate((fits, [False, True]))[of_row]
+
+    def part(asking: Asking) -> Hashable:
+        return None if asking.node is None else index.signature(asking.node)
+
+    return Field(part, holds)

@@ -1,0 +1,254 @@
+"""All task queues in which jobs wait, in memory: which of them fit a pilot, and in which order they are tried.
+
+Which fit is a bit set, and kept: pilots that no condition tells apart share it. A task queue is drawn without a look at
+all that fit: one is drawn among all of its type, and again where it does not fit, which leaves those that fit their
+chances. Where that goes on for too long, those that fit are put in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.matching.specs.index import unpacked
+from broker.pilots.model.group_fields import Asking, Field, fields_of
+from broker.pilots.model.match_order import LAST_TIER, draw
+from broker.pilots.model.matcher import FIELDS, MATCHES, TaskQueueTable
+from broker.pilots.model.task_queue_shares import real_priorities
+
+KEPT_BYTES = 64 << 20
+"""Answers for pilots that are kept; then they are forgotten at once."""
+MOST_DRAWS = 8
+"""Draws among all of a type, before those that fit are put in order."""
+FEW = 256
+"""So many that fit, of a type, are remembered by their positions."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Task queues that are drawn together, which stand together: those of a type that has a tier, or all others."""
+
+    tier: int
+    start: int
+    end: int
+
+
+@dataclass
+class Fitting:
+    """The task queues that pilots of one kind may take from.
+
+    Attributes:
+        octets: a bit for each task queue.
+        runs: those with any, by tier: the numbers of the runs.
+        few: of runs with few that fit, their positions.
+    """
+
+    octets: bytes
+    runs: tuple[tuple[int, ...], ...]
+    few: dict[int, Ints]
+    types: frozenset[str | None] | None = None
+
+    def has(self, position: int) -> bool:
+        """Whether a task queue fits."""
+        return bool(self.octets[position >> 3] >> (position & 7) & 1)
+
+
+class GroupIndex:
+    """Which of some task queues fit, however many jobs they have.
+
+    Args:
+        queues: they are put in the order of tiers, types and numbers.
+
+    Attributes:
+        queues: in this order.
+        runs: of task queues that are drawn together.
+        position: of each task queue by its number.
+    """
+
+    def __init__(self, queues: TaskQueueTable) -> None:
+        kinds = kinds_of(queues)
+        order = np.lexsort((queues.id, kinds, queues.tier))
+        self.queues, kinds = queues.at(order), kinds[order]
+        self.position = {number: place for place, number in enumerate(self.queues.id.tolist())}
+        changes = (np.diff(self.queues.tier) != 0) | (np.diff(kinds) != 0)
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(queues)]
+        tiers = self.queues.tier.tolist()
+        self.runs = tuple(Run(tiers[start], start, end) for start, end in pairwise(bounds) if start < end)
+        self._starts: Ints = np.array([run.start for run in self.runs], dtype=np.int64)
+        self._kept: dict[Hashable, Fitting] = {}
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The conditions, in the order of FIELDS."""
+        return tuple(fields_of(self.queues).values())
+
+    def fitting(self, asking: Asking) -> Fitting:
+        """The task queues that a pilot may take from."""
+        parts = tuple(one.part(asking) for one in self.fields)
+        found = self._kept.get(parts)
+        if found is None:
+            if len(self._kept) * (len(self.queues) // 8 + 1500) >= KEPT_BYTES:
+                self._kept.clear()
+            found = self._kept[parts] = self._look(asking, parts)
+        return found
+
+    def holds(self, name: str, asking: Asking) -> Bools:
+        """(K,) for each task queue whether the condition on one field holds."""
+        one = self.fields[FIELDS.index(name)]
+        return unpacked(one.bits(asking, one.part(asking)), len(self.queues))
+
+    def reasons(self, asking: Asking) -> Ints:
+        """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
+        found = np.full(len(self.queues), MATCHES, dtype=np.int64)
+        for number in range(len(self.fields) - 1, -1, -1):
+            one = self.fields[number]
+            found[~unpacked(one.bits(asking, one.part(asking)), len(found))] = number
+        return found
+
+    def _look(self, asking: Asking, parts: tuple[Hashable, ...]) -> Fitting:
+        if not self.runs:
+            return Fitting(b"", (), {})
+        bits = np.bitwise_and.reduce([one.bits(asking, part) for one, part in zip(self.fields, parts, strict=True)])
+        flags = unpacked(bits, len(self.queues))
+        counts = np.add.reduceat(flags, self._starts, dtype=np.int64).tolist()
+        by_tier: dict[int, list[int]] = {}
+        few = {}
+        for number, (run, count) in enumerate(zip(self.runs, counts, strict=True)):
+            if count:
+                by_tier.setdefault(run.tier, []).append(number)
+                if count <= FEW:
+                    few[number] = run.start + np.flatnonzero(flags[run.start : run.end])
+        return Fitting(bits.tobytes(), tuple(map(tuple, by_tier.values())), few)
+
+    def types(self, fitting: Fitting) -> frozenset[str | None]:
+        """The types of the jobs that fit and count at a site: those that are bound to a PanDA queue."""
+        if fitting.types is None:
+            flags = unpacked(np.frombuffer(fitting.octets, dtype=np.uint64), len(self.queues))
+            fitting.types = frozenset(self.queues.job_type[flags & self._bound].tolist())
+        return fitting.types
+
+    @cached_property
+    def _bound(self) -> Bools:
+        return np.array([name is not None for name in self.queues.panda_queue.tolist()], dtype=np.bool_)
+
+
+def kinds_of(queues: TaskQueueTable) -> Ints:
+    """(K,) the types that are drawn before the task queues; those without a tier are drawn together, as 0."""
+    number: dict[str | None, int] = {None: 0}
+    types = zip(queues.job_type.tolist(), queues.tier.tolist(), strict=True)
+    kinds = [number.setdefault(kind if tier < LAST_TIER else None, len(number)) for kind, tier in types]
+    return np.array(kinds, dtype=np.int64)
+
+
+@dataclass
+class WaitingGroups:
+    """Task queues with their weights, and where the first job of each waits.
+
+    It only says what to try: threads share it, and at worst one tries in vain.
+
+    Attributes:
+        index: which fit.
+        weight: (K,) of the draw within a run; positive.
+        type_weight: (K,) of the type.
+        levels: for each task queue its priorities, and where to look for the first job of each: those before have been
+            taken, as far as is known.
+        holding: (K,) which of them held jobs when they were read.
+    """
+
+    index: GroupIndex
+    weight: Floats
+    type_weight: Floats
+    levels: list[dict[int, int]]
+    holding: Bools = field(init=False)
+    _up_to: Floats = field(init=False)
+    _drawn: dict[int, tuple[list[int], Floats]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.holding = np.array([bool(one) for one in self.levels], dtype=np.bool_)
+        self._up_to = np.concatenate(([0.0], np.cumsum(self.weight)))
+
+    @property
+    def queues(self) -> TaskQueueTable:
+        """The task queues."""
+        return self.index.queues
+
+    @classmethod
+    def of(cls, queues: TaskQueueTable, levels: Sequence[Mapping[int, int]]) -> WaitingGroups:
+        """Those of a table, each with its levels."""
+        by_number = dict(zip(queues.id.tolist(), levels, strict=True))
+        index = GroupIndex(queues)
+        ordered = [dict(by_number[number]) for number in index.queues.id.tolist()]
+        return cls(index, index.queues.weight, index.queues.type_weight, ordered)
+
+    def changed(self, found: Mapping[int, tuple[float, float, dict[int, int]]], *, all_known: bool) -> WaitingGroups:
+        """The same task queues with what was found of them: weight, weight of the type, and levels.
+
+        Args:
+            found: by number.
+            all_known: those that were not found hold no job.
+        """
+        weight, type_weight = self.weight.copy(), self.type_weight.copy()
+        levels = [{} for _ in self.levels] if all_known else list(self.levels)
+        for number, (weighs, of_type, has) in found.items():
+            place = self.index.position[number]
+            weight[place], type_weight[place], levels[place] = weighs, of_type, has
+        return replace(self, weight=weight, type_weight=type_weight, levels=levels, _drawn={})
+
+    def at(self, place: int) -> tuple[float, float, dict[int, int]]:
+        """Weight, weight of the type, and levels of the task queue at a position."""
+        return float(self.weight[place]), float(self.type_weight[place]), self.levels[place]
+
+    def forget(self, queue: int, priority: int) -> None:
+        """Nobody finds more of this priority in a task queue."""
+        self.levels[queue].pop(priority, None)
+        self._drawn.pop(queue, None)
+
+    def candidates(self, fitting: Fitting, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
+        """Task queues (positions) and priorities, in the order of their tiers, drawn at random by their weights."""
+        for tier in fitting.runs:
+            for run in self._types_in_order(tier, generator):
+                for queue in self._queues_in_order(fitting, run, generator):
+                    for priority in self._priorities_in_order(queue, generator):
+                        yield queue, priority
+
+    def _types_in_order(self, runs: tuple[int, ...], generator: np.random.Generator) -> Iterator[int]:
+        if len(runs) == 1:
+            yield runs[0]
+            return
+        weights = np.array([self.type_weight[self.index.runs[run].start] for run in runs])
+        for place in draw(weights, generator).tolist():
+            yield runs[place]
+
+    def _queues_in_order(self, fitting: Fitting, number: int, generator: np.random.Generator) -> Iterator[int]:
+        run, levels = self.index.runs[number], self.levels
+        tried: set[int] = set()
+        positions = fitting.few.get(number)
+        if positions is None:
+            low, high = float(self._up_to[run.start]), float(self._up_to[run.end])
+            for _ in range(MOST_DRAWS):
+                at = low + generator.random() * (high - low)
+                queue = min(max(int(self._up_to.searchsorted(at, "right")) - 1, run.start), run.end - 1)
+                if queue not in tried and levels[queue] and fitting.has(queue):
+                    tried.add(queue)
+                    yield queue
+            flags = unpacked(np.frombuffer(fitting.octets, dtype=np.uint64), len(levels))[run.start : run.end]
+            positions = run.start + np.flatnonzero(flags)
+        left = [queue for queue in positions.tolist() if levels[queue] and queue not in tried]
+        if left:
+            chosen = np.array(left)
+            yield from chosen[draw(self.weight[chosen], generator)].tolist()
+
+    def _priorities_in_order(self, queue: int, generator: np.random.Generator) -> list[int]:
+        levels = self.levels[queue]
+        if len(levels) < 2:
+            return list(levels)
+        found = self._drawn.get(queue)
+        if found is None:
+            priorities = list(levels)
+            found = self._drawn[queue] = (priorities, real_priorities(np.array(priorities, dtype=np.int64)))
+        return [found[0][place] for place in draw(found[1], generator).tolist()]
