@@ -79,6 +79,7 @@ FEATURE = Feature(
         "broker.web.routes.static_files",
         "broker.service.pages.overview",
         "broker.service.pages.alarms",
+        "broker.service.pages.two_times",
         "broker.service.pages.plots",
     ),
 )

@@ -40,7 +40,16 @@ JSON_TYPES = ("application/json", "application/x-ndjson")
 _STATIC = ("style.css", "live.js", "tables.js", "plots.js", "bokeh.min.js")
 _OF_BOKEH = ("bokeh.min.js",)
 MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    ("Overview", (("/", "Now"), ("/alarms", "Alarms"), ("/service", "Service"), ("/glossary", "Glossary"))),
+    (
+        "Overview",
+        (
+            ("/", "Now"),
+            ("/alarms", "Alarms"),
+            ("/compare", "Two times"),
+            ("/service", "Service"),
+            ("/glossary", "Glossary"),
+        ),
+    ),
     (
         "Work",
         (("/tasks", "Tasks"), ("/jobs", "Jobs"), ("/reasons", "Reasons"), ("/users", "Users"), ("/retries", "Retries")),

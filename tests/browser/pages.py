@@ -4,7 +4,7 @@ from __future__ import annotations
 
 KEY = "NQUEUED_SAT_CAP"
 MENU = (
-    "/", "/alarms", "/tasks", "/jobs", "/reasons", "/queues", "/nuclei", "/links", "/shares", "/map", "/pools",
-    "/sources", "/rules", "/tuning", "/canaries", "/retries", "/pins",
+    "/", "/alarms", "/compare", "/tasks", "/jobs", "/reasons", "/queues", "/nuclei", "/links", "/shares", "/map",
+    "/pools", "/sources", "/rules", "/tuning", "/canaries", "/retries", "/pins",
     "/simulations", "/runs", "/service", "/glossary", "/search?q=BNL-ATL",
 )  # fmt: skip

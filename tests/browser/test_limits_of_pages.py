@@ -20,7 +20,7 @@ ANSWERS = (
     (r"/shares", ".bars"),
     (r"/map", "main svg.picture"),
     (r"/(jobs|pools|simulations|nuclei)/.+|/glossary", ".facts"),
-    (r"/service|/alarms|/retries|/canaries", "main .card"),
+    (r"/compare|/service|/alarms|/retries|/canaries", "main .card"),
     (r"/shadow|/login|/match|/search|/pins|/sources|/runs|/pools", "main .card"),
 )
 MOST_TABS = 400

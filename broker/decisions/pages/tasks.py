@@ -5,7 +5,7 @@ How the candidates of a decision become fewer, rule by rule. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import LARGEST_ID, Moment, Name, TaskId, asking, aware
+from broker.api.asking import LARGEST_ID, At, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State, Who
@@ -46,6 +46,7 @@ from broker.web.pictures.bars import Bar, bar_of, bars, row_of_bars, rows_of_bar
 from broker.web.pictures.job_states import progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import page_router, show
+from broker.web.time_range import time_shown
 
 
 @dataclass(frozen=True)
@@ -92,38 +93,55 @@ def list_tasks(
     since: Moment | None = None,
     after: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
+    at: At = None,
 ) -> Response:
     """Tasks with what was last decided about them, filtered by the address."""
     given = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus, "gshare": gshare}
     chosen = {name: value for name, value in given.items() if value}
     refuse_names(who, chosen.get("user"))
     begin = None if since is None else aware(since)
-    with asking(api) as asked:
+    with asking(api, at) as asked:
         found = task_list(
             asked, known_task_filters(asked, TaskFilters(**chosen, since=begin, after=after, limit=limit))
         )
     why = [None if line.throttle is None else throttle(line.throttle) for line in found.tasks]
     fields = ["status", "reason", "queue", "nucleus", "gshare"] + (["user"] if who is not None else [])
-    kept = chosen | ({} if begin is None else {"since": begin.isoformat()}) | {"limit": limit}
+    time = time_shown(request, at, found.now)
+    kept = (
+        chosen
+        | ({} if at is None else {"at": aware(at).isoformat()})
+        | ({} if begin is None else {"since": begin.isoformat()})
+        | {"limit": limit}
+    )
     further = None if found.next_after is None else urlencode({**kept, "after": found.next_after})
-    return show(request, "tasks", found, title="Tasks", items="tasks", why=why, fields=fields, further=further)
+    return show(
+        request, "tasks", found, title="Tasks", items="tasks", why=why, fields=fields, further=further, time=time
+    )
 
 
 @router.get("/tasks/{jeditaskid}")
 @allow(READ)
-async def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = False) -> Response:
+async def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = False, at: At = None) -> Response:
     """A task: what was decided about it and why, what happened to it; for those with a token what would help."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api) as asked:
+        with asking(api, at) as asked:
             evaluated = read_task_decision(asked, jeditaskid, evaluate=evaluate)
             happened, jobs = history(asked, jeditaskid), jobs_of_tasks(asked, [jeditaskid])
-        return _task_page(request, evaluated(proceed), happened, jobs, evaluate)
+            time = time_shown(request, at, asked.now)
+        return _task_page(request, evaluated(proceed), happened, jobs, evaluate, time)
 
     return await decided_if(evaluate, request, api, work)
 
 
-def _task_page(request: Request, found: TaskDecision, happened: History, jobs: JobsOfTasks, evaluate: bool) -> Response:
+def _task_page(
+    request: Request,
+    found: TaskDecision,
+    happened: History,
+    jobs: JobsOfTasks,
+    evaluate: bool,
+    time: Mapping[str, object],
+) -> Response:
     described = [_decision_fields(one) for one in found.decisions]
     events = [{"at": one.at, "event": one.event, "text": event_sentence(one)} for one in happened.events[-MOST_EVENTS:]]
     return show(
@@ -135,6 +153,7 @@ def _task_page(request: Request, found: TaskDecision, happened: History, jobs: J
         described=described,
         events=events[::-1],
         evaluated=evaluate,
+        time=time,
         progress=progress_sentence(jobs.states),
         states=lambda: states_picture(jobs.states, found.task.jeditaskid),
         picture=_pictures(found.decisions, happened.events),

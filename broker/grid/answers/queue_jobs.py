@@ -33,7 +33,7 @@ class JobsThen(Answer):
 
 
 class QueueJobs(Answer):
-    """The jobs of a queue in the 24 hours before ``now``: the last snapshot of each step of ``step_s`` seconds.
+    """The jobs of a queue in some time before ``now``: the last snapshot of each step of ``step_s`` seconds.
 
     ``lost``: snapshots whose count of jobs is no longer kept, or is damaged.
     """
@@ -46,8 +46,8 @@ class QueueJobs(Answer):
     steps: tuple[JobsThen, ...]
 
 
-def queue_jobs(asking: Asking, name: str) -> QueueJobs:
-    """The jobs of a queue over the last 24 hours.
+def queue_jobs(asking: Asking, name: str, span: timedelta = SHOWN) -> QueueJobs:
+    """The jobs of a queue over the last 24 hours, or another span.
 
     Raises:
         NothingFound: there is no such queue; the nearest names are said.
@@ -55,7 +55,7 @@ def queue_jobs(asking: Asking, name: str) -> QueueJobs:
     snapshot = last_snapshot(asking)
     known = [] if snapshot is None else [str(one) for one in snapshot.unified.name]
     queue = known_name("queue", name, known, "schedconfig_json")
-    since, step_s = asking.now - SHOWN, SHOWN.total_seconds() / STEPS
+    since, step_s = asking.now - span, span.total_seconds() / STEPS
     parts = parts_over_time(asking.connection, JOBS.name, since, asking.now, step_s)
     counted = _counted(asking, {one.digest for one in parts})
     steps = [_then(one.taken_at, counted[one.digest].get(queue, (0, 0))) for one in parts if one.digest in counted]

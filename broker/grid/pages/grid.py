@@ -10,7 +10,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import Name, asking
+from broker.api.asking import At, Name, asking
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.grid.answers.links import every_link, page_of_links
@@ -22,6 +22,7 @@ from broker.grid.routes.grid import LinkPlace
 from broker.web.formats import in_path
 from broker.web.pictures.bars import Bar, bars
 from broker.web.rendering import page_router, show
+from broker.web.time_range import time_shown
 
 router = page_router(tag="grid")
 MOST_SOURCES, MOST_LISTED = 30, 200
@@ -31,11 +32,11 @@ MOST_CELLS = 360
 
 @router.get("/nuclei")
 @allow(READ)
-def list_nuclei(request: Request, api: State) -> Response:
+def list_nuclei(request: Request, api: State, at: At = None) -> Response:
     """All nuclei and satellites, with their space and what they collected."""
-    with asking(api) as asked:
+    with asking(api, at) as asked:
         found = nuclei(asked)
-    return show(request, "nuclei", found, title="Nuclei", items="nuclei")
+    return show(request, "nuclei", found, title="Nuclei", items="nuclei", time=time_shown(request, at, found.now))
 
 
 @router.get("/nuclei/{nucleus}")
@@ -73,9 +74,10 @@ def list_links(
     full: bool = False,
     after: LinkPlace = None,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED,
+    at: At = None,
 ) -> Response:
     """Links: files that queue against the cap, as a matrix of all and a page of the list."""
-    with asking(api) as asked:
+    with asking(api, at) as asked:
         every = every_link(asked, LinkFilters(source=source or None, nucleus=nucleus or None, full=full))
     shown = page_of_links(every, after, limit)
     given = {"source": source or "", "nucleus": nucleus or "", "full": full}
@@ -90,6 +92,7 @@ def list_links(
         given=given,
         further=further,
         picture=lambda: matrix(every),
+        time=time_shown(request, at, every.now),
     )
 
 
@@ -118,12 +121,13 @@ def matrix(found: Links) -> Markup:
 
 @router.get("/shares")
 @allow(READ)
-def list_shares(request: Request, api: State) -> Response:
+def list_shares(request: Request, api: State, at: At = None) -> Response:
     """Global shares: their targets and what they have."""
-    with asking(api) as asked:
+    with asking(api, at) as asked:
         found = shares(asked)
     drawn = shares_picture(found)
-    return show(request, "shares", found, title="Shares", items="shares", picture=lambda: drawn)
+    time = time_shown(request, at, found.now)
+    return show(request, "shares", found, title="Shares", items="shares", picture=lambda: drawn, time=time)
 
 
 #: A share within this part of its target is near it.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Path, Query, Response
@@ -12,7 +13,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import Name, asking
+from broker.api.asking import At, Name, asking
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State
@@ -30,6 +31,7 @@ from broker.web.formats import in_path
 from broker.web.pictures.bars import Bar, bars
 from broker.web.pictures.series import Line, lines_over_time
 from broker.web.rendering import page_router, show
+from broker.web.time_range import A_DAY_H, Hours, plot_address, time_shown
 
 router = page_router(tag="queues")
 MOST_CODES, QUEUES_OF_A_PAGE = 20, 50
@@ -44,9 +46,10 @@ def list_queues(
     site: Name | None = None,
     idle: bool = False,
     first: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    at: At = None,
 ) -> Response:
     """All queues: what each got, and a heat map of what rejected them; ``first``: number of the first one shown."""
-    with asking(api) as asked:
+    with asking(api, at) as asked:
         wanted = known_queue_filters(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
         all_queues = queues(asked)
         found = all_queues if wanted == QueueFilters() else queues(asked, wanted)
@@ -68,6 +71,7 @@ def list_queues(
         earlier=_address(request, first - QUEUES_OF_A_PAGE) if first > 1 else None,
         later=_address(request, first + QUEUES_OF_A_PAGE) if first + len(lines) <= len(found.queues) else None,
         first=first,
+        time=time_shown(request, at, found.now),
         picture=lambda: heat_map(rejected, names),
     )
 
@@ -125,20 +129,34 @@ async def one_queue(
     api: State,
     queue: Annotated[str, Path(min_length=1, max_length=200)],
     evaluate: bool = False,
+    at: At = None,
+    hours: Hours = A_DAY_H,
 ) -> Response:
     """Why a queue gets what it gets, and why not more; evaluated for those with a token."""
 
     def work(proceed: Proceed) -> Response:
-        with asking(api) as asked:
+        with asking(api, at) as asked:
             evaluated = read_queue_answer(asked, unified_of(queue), evaluate=evaluate)
-            over_time = queue_jobs(asked, unified_of(queue))
+            over_time = queue_jobs(asked, unified_of(queue), timedelta(hours=hours))
             ended = outcomes_answer(asked, queue=unified_of(queue))
-        return _shown(request, evaluated(proceed), over_time, ended, evaluate)
+        found = evaluated(proceed)
+        plotted = {
+            "time": time_shown(request, at, found.now, hours),
+            "plotted": plot_address(f"/plots/queues/{in_path(found.queue)}", at, hours),
+        }
+        return _shown(request, found, over_time, ended, evaluate, plotted)
 
     return await decided_if(evaluate, request, api, work)
 
 
-def _shown(request: Request, found: QueueAnswer, over_time: QueueJobs, ended: Outcomes, evaluate: bool) -> Response:
+def _shown(
+    request: Request,
+    found: QueueAnswer,
+    over_time: QueueJobs,
+    ended: Outcomes,
+    evaluate: bool,
+    plotted: Mapping[str, Any],
+) -> Response:
     misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in found.brokerages]
     return show(
         request,
@@ -148,6 +166,7 @@ def _shown(request: Request, found: QueueAnswer, over_time: QueueJobs, ended: Ou
         sentences=list(queue_sentences(found)),
         misses=misses,
         evaluated=evaluate,
+        **plotted,
         ended=ended.queues,
         unhealthy=[one.sentence for one in ended.unhealthy],
         picture=lambda: jobs_picture(found),
@@ -162,7 +181,7 @@ def jobs_over_time(found: QueueJobs) -> Markup:
     }
     lines = [Line("running", "good", points["running"]), Line("queued", "wait", points["queued"])]
     said = ", ".join(f"{name} {int(at[-1][1]):,} at last" for name, at in points.items() if at)
-    return lines_over_time(f"Jobs at {found.queue} over 24 hours: {said or 'not known'}", found.since, found.now, lines)
+    return lines_over_time(f"Jobs at {found.queue} in this time: {said or 'not known'}", found.since, found.now, lines)
 
 
 def jobs_picture(found: QueueAnswer) -> Markup:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ, READ_NAMES, TRY
-from broker.api.asking import LARGEST_ID, Name, asking
+from broker.api.asking import LARGEST_ID, At, Name, asking
 from broker.api.guarded_route import allow
 from broker.api.presenting import from_path
 from broker.api.problems import Problem
@@ -27,6 +27,7 @@ from broker.web.formats import visible
 from broker.web.pictures.job_states import progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import Form, back_to, page_router, show
+from broker.web.time_range import time_shown
 from broker.whatif.answers import long_runs
 from broker.whatif.answers.long_runs import comparison_sentence
 from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
@@ -65,11 +66,11 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
 
 @router.get("/reasons")
 @allow(READ)
-def list_reasons(request: Request, api: State) -> Response:
+def list_reasons(request: Request, api: State, at: At = None) -> Response:
     """What waits, by brokerage and reason, against an hour ago."""
-    with asking(api) as asked:
+    with asking(api, at) as asked:
         found = reasons(asked)
-    return show(request, "reasons", found, title="Reasons", items="lines")
+    return show(request, "reasons", found, title="Reasons", items="lines", time=time_shown(request, at, found.now))
 
 
 @router.get("/pools/{pool}")

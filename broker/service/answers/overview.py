@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal
 
+import sqlalchemy as sa
+
 from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.statements import overview_reads
 from broker.service.statements.overview_reads import Found
@@ -15,6 +17,8 @@ from broker.store.summaries.reason_counts import bucket_of, reason_counts
 
 SHOWN = timedelta(hours=24)
 STEPS = 48
+SHORTEST_STEP_S = 300.0
+"""The length of the buckets in which decisions are counted."""
 
 
 class OutcomeStep(Answer):
@@ -68,17 +72,27 @@ class RejectionMap(Answer):
     queues: tuple[QueueRejections, ...]
 
 
-def activity(asking: Asking) -> Activity:
-    """What was decided and what changed in the last 24 hours."""
-    since = asking.now - SHOWN
-    step_s = SHOWN.total_seconds() / STEPS
+def activity(asking: Asking, span: timedelta = SHOWN) -> Activity:
+    """What was decided and what changed in the last 24 hours, or another span."""
+    since = asking.now - span
+    step_s = step_of(span)
     counted: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
     for one in reason_counts(asking.connection, since, asking.now):
         counted[bucket_of(one.bucket_at, int(step_s))][one.outcome] += one.chunks
     steps = tuple(OutcomeStep(at=at, outcomes=dict(found)) for at, found in sorted(counted.items()))
-    found = overview_reads.changes(asking.connection, since, asking.now)
-    marks = sorted(_marks(found), key=lambda mark: mark.at, reverse=True)
+    marks = changes_between(asking.connection, since, asking.now)
     return Activity(now=asking.now, since=since, step_s=step_s, steps=steps, changes=tuple(marks))
+
+
+def step_of(span: timedelta) -> float:
+    """The length of a step in seconds, so that there are about ``STEPS``, and none is shorter than what is counted."""
+    return max(SHORTEST_STEP_S, SHORTEST_STEP_S * round(span.total_seconds() / STEPS / SHORTEST_STEP_S))
+
+
+def changes_between(connection: sa.Connection, since: datetime, until: datetime) -> list[ChangeMark]:
+    """What changed in the tuning and the grid in a span of time, the newest first."""
+    found = overview_reads.changes(connection, since, until)
+    return sorted(_marks(found), key=lambda mark: mark.at, reverse=True)
 
 
 def cycle_times(asking: Asking) -> CycleTimes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import timedelta
 
 from fastapi import Response
 from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import asking
+from broker.api.asking import At, asking
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.grid.answers.links import links
@@ -31,6 +32,7 @@ from broker.store.schema import migrate
 from broker.web.pictures.bars import histogram
 from broker.web.pictures.over_time import Mark, outcomes_over_time, sparkline
 from broker.web.rendering import for_reader, page_router, show
+from broker.web.time_range import A_DAY_H, Hours, plot_address, time_shown
 
 router = page_router(tag="overview")
 MOST_LINKS, MOST_SHARES = 40, 8
@@ -38,11 +40,11 @@ MOST_LINKS, MOST_SHARES = 40, 8
 
 @router.get("/")
 @allow(READ)
-def overview(request: Request, api: State) -> Response:
+def overview(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H) -> Response:
     """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
     installation = migrate.mode_of(api.database)
-    with asking(api) as asked:
-        waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked)
+    with asking(api, at) as asked:
+        waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=hours))
         flowing, shared, found, where = work_flow(asked), shares(asked), queues(asked), places(asked)
     with asking(api, api.now()) as asked:
         running = service_answer(asked, installation)
@@ -68,6 +70,8 @@ def overview(request: Request, api: State) -> Response:
         leaders=sorted({one.holder for one in running.agents if one.holder}),
         last_cycle=max((one.finished_at for one in running.agents if one.finished_at), default=None),
         fresh=sum(1 for one in running.sources if one.state == "ok"),
+        time=time_shown(request, at, lately.now, hours),
+        plotted=plot_address("/plots/outcomes", at, hours),
         figures=figures(flowing),
         why=(why := waiting_by_code(waiting, flowing)),
         waits=what_waits(why, flowing),
@@ -115,10 +119,10 @@ def service(request: Request, api: State) -> Response:
 
 @router.get("/map")
 @allow(READ)
-def map_of_grid(request: Request, api: State) -> Response:
+def map_of_grid(request: Request, api: State, at: At = None) -> Response:
     """The sites by tier and cloud."""
-    with asking(api) as asked:
-        found, at, where, moved = (
+    with asking(api, at) as asked:
+        found, nodes, where, moved = (
             queues(asked),
             nuclei(asked),
             places(asked),
@@ -126,10 +130,12 @@ def map_of_grid(request: Request, api: State) -> Response:
         )
         got = placed_lately(asked)
     drawn = grid_map(
-        _sites(found, where, got, {line.nucleus for line in at.nuclei if line.role == "nucleus"}), flows(moved)
+        _sites(found, where, got, {line.nucleus for line in nodes.nuclei if line.role == "nucleus"}), flows(moved)
     )
-    answers = {"queues": found, "nuclei": at, "places": where, "placed": got, "links": moved}
-    return show(request, "map", answers, title="Map of the grid", picture=lambda: drawn)
+    answers = {"queues": found, "nuclei": nodes, "places": where, "placed": got, "links": moved}
+    return show(
+        request, "map", answers, title="Map of the grid", picture=lambda: drawn, time=time_shown(request, at, found.now)
+    )
 
 
 def flows(found: Links) -> list[Flow]:

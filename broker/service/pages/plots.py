@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import Path, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import asking
+from broker.api.asking import At, asking
 from broker.api.guarded_route import allow
 from broker.api.presenting import answer
 from broker.api.state import State
@@ -21,6 +21,7 @@ from broker.web.formats import visible
 from broker.web.frames import frame
 from broker.web.pictures.over_time import OUTCOMES
 from broker.web.rendering import for_reader, page_router
+from broker.web.time_range import A_DAY_H, Hours
 
 router = page_router(tag="plots")
 Columns = Mapping[str, Sequence[Any]]
@@ -28,19 +29,25 @@ Columns = Mapping[str, Sequence[Any]]
 
 @router.get("/plots/outcomes")
 @allow(READ)
-def plot_outcomes(request: Request, api: State) -> Response:
+def plot_outcomes(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H) -> Response:
     """Chunks by outcome, and what changed meanwhile."""
-    with asking(api) as asked:
-        found = activity(asked)
+    with asking(api, at) as asked:
+        found = activity(asked, timedelta(hours=hours))
     return _plot(request, "outcomes", found.since, found.now, outcome_columns(for_reader(request, found)))
 
 
 @router.get("/plots/queues/{queue:path}")
 @allow(READ)
-def plot_jobs(request: Request, api: State, queue: Annotated[str, Path(min_length=1, max_length=200)]) -> Response:
+def plot_jobs(
+    request: Request,
+    api: State,
+    queue: Annotated[str, Path(min_length=1, max_length=200)],
+    at: At = None,
+    hours: Hours = A_DAY_H,
+) -> Response:
     """Jobs that run and wait at a queue."""
-    with asking(api) as asked:
-        found = queue_jobs(asked, unified_of(queue))
+    with asking(api, at) as asked:
+        found = queue_jobs(asked, unified_of(queue), timedelta(hours=hours))
     return _plot(request, "jobs", found.since, found.now, {"steps": job_columns(found)})
 
 

@@ -22,6 +22,7 @@ from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGE
 from broker.decisions.answers.explain import answers_about
 from broker.engine.shared.answer import Answer
 from broker.simulation.answers.demo_driver import DemoDriver
+from broker.simulation.answers.shipped_simulation import keep_shipped_simulation
 from broker.simulation.commands.demo_live import go_on
 from broker.simulation.commands.demo_report import DemoRun, print_next, print_report, report_object
 from broker.simulation.model.demo.facts import DemoFacts, facts_from_texts
@@ -141,6 +142,7 @@ def _run(
     rows = sum(len(table) for table in scenario.tables.values())
     with stages.stage(f"Loading {rows:,} rows"):
         load(database, scenario, replace=own)
+        keep_shipped_simulation(database)
     of_tasks: list[Decision] = []
     waiting = sum(task.waits_for_nucleus for task in facts.tasks)
     with stages.stage("Finding nuclei", waiting):

@@ -1,0 +1,20 @@
+"""The demonstration brings a simulation, whose page is not empty, once."""
+
+from __future__ import annotations
+
+from broker.simulation.answers.shipped_simulation import keep_shipped_simulation
+from broker.simulation.answers.simulations import KIND, simulation_answer
+from broker.store.connection.database import Database
+from broker.whatif.statements import runs
+
+
+def test_the_shipped_simulation_is_kept_once_with_its_figures_and_curves(database: Database) -> None:
+    number = keep_shipped_simulation(database)
+    assert number is not None and keep_shipped_simulation(database) is None
+    with database.begin() as connection:
+        run = runs.find(connection, number)
+    assert run is not None and run.kind == KIND and run.subject == "demonstration"
+    found = simulation_answer(run, number)
+    assert [one.policy for one in found.policies] == ["seed", "flow"] and found.asked.seeds == 10
+    assert all(one.figures["use"].mean for one in found.policies)
+    assert found.curves and all(len(line.mean) == len(curve.hours) for curve in found.curves for line in curve.lines)
