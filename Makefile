@@ -22,6 +22,9 @@ PILOT_PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3.9 pyth
 # The real panda-client, which pins nothing and wants an environment of its own.
 CLIENT_VENV := .venv-client
 KUBERNETES_VENV := .venv-kubernetes
+# What builds and describes a release; what constraints.txt pins of it is taken as pinned.
+RELEASE_VENV := .venv-release
+RELEASE_TOOLS := build hatchling twine==7.0.0 cyclonedx-bom==7.5.0
 IMAGE := .image
 PANDA_CLIENT := panda-client==2.2.0
 BIN := $(VENV)/bin
@@ -50,7 +53,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: image-tools test-image kubernetes apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release bench bench-panda panda-drift \
+.PHONY: image-tools test-image test-hosts kubernetes apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -63,6 +66,7 @@ help:
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-client run the real panda-client against broker serve --api and a Rucio server, in $(CLIENT_VENV)"
 	@echo "make test-image  build the image with buildah, and run it on a read-only root (as root, on Debian)"
+	@echo "make test-hosts  two brokers on hosts of their own, the database on a third, and cuts between them (as root, with iproute2)"
 	@echo "make kubernetes  check the objects of deploy/kubernetes and the Helm chart against the schemas of Kubernetes"
 	@echo "make test-slurm  send pilots to a Slurm of its own on this machine, and walk the tutorial of a small experiment, in $(SLURM_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
@@ -94,7 +98,7 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not slurm and not pilot and not slow and not walk and not validation and not web"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not slurm and not pilot and not slow and not walk and not validation and not web and not image and not hosts"
 
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
@@ -122,6 +126,11 @@ test-client: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed $(CLIENT_VEN
 test-image: $(VENV)/.installed-test image-tools
 	.ci/build-image $(IMAGE)
 	BROKER_TEST_IMAGE="$(abspath $(IMAGE))" $(PYTEST) -m image tests/image
+
+# Hosts are network namespaces, each two joined by a switch that can be cut.
+test-hosts: $(VENV)/.installed-test
+	@[ "$$(id -u)" = 0 ] && PATH=$$PATH:/usr/sbin command -v ip >/dev/null || { echo "error: hosts need root and ip (iproute2)" >&2; exit 1; }
+	$(PYTEST) -p no:schemathesis -m hosts -rP tests/operations/test_hosts.py
 
 image-tools:
 	@PATH=$$PATH:/usr/sbin; command -v buildah >/dev/null && command -v debootstrap >/dev/null && exit 0; \
@@ -274,7 +283,7 @@ release: $(RELEASE_VENV)/.installed
 
 $(RELEASE_VENV)/.installed: Makefile
 	$(PYTHON) -m venv $(RELEASE_VENV)
-	$(RELEASE_VENV)/bin/python -m pip install --quiet $(RELEASE_TOOLS)
+	$(RELEASE_VENV)/bin/python -m pip install --quiet --constraint constraints.txt $(RELEASE_TOOLS)
 	touch $@
 
 # What others depend on, with what is new; what is gone or different still fails.

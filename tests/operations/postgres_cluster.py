@@ -66,10 +66,10 @@ class PostgresCluster:
         """Start it, and return when it accepts connections."""
         everything = {
             **_QUICK,
-            **(settings or {}),
             "port": str(self.port),
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": str(self.folder),
+            **(settings or {}),
         }
         options = " ".join(f"-c {name}={shlex.quote(value)}" for name, value in everything.items())
         log = str(self.folder / "log")
