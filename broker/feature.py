@@ -48,6 +48,8 @@ class Feature:
         commands: its commands.
         routes: modules of the HTTP API; each has ``router``.
         pages: modules of the page; each has ``router``.
+        incidents: ``module:function`` of what somebody may want to be told: called with an
+            :class:`~broker.store.query_context.Asking`, each gives :class:`~broker.domain.incident.Incident` objects.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Feature:
     commands: tuple[Command, ...] = ()
     routes: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    incidents: tuple[str, ...] = ()
 
 
 @cache
@@ -105,3 +108,8 @@ def routes() -> tuple[str, ...]:
 def pages() -> tuple[str, ...]:
     """The modules of the page."""
     return tuple(module for feature in features() for module in feature.pages)
+
+
+def incidents() -> tuple[str, ...]:
+    """``module:function`` of all that notifications can be about."""
+    return tuple(target for feature in features() for target in feature.incidents)

@@ -32,6 +32,8 @@ POINTS = (
     "after_rucio_dataset",
     "after_rucio_close",
     "before_submission",
+    "before_delivery",
+    "after_delivery",
     "after_submission",
 )
 ACTIONS = ("kill", "stop", "pause", "raise")

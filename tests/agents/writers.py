@@ -12,11 +12,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.feeds.rucio_replicas import RucioReplicasAgent
+from agents.notifications.notifications import NotificationsAgent
 from agents.pilots.submitter import SubmitterAgent
 from agents.service import registry
 from agents.service.base import Agent
 from agents.service.configuration import ProcessSettings
 from agents.tasks.rucio_output import RucioOutputAgent
+from broker.notifications.model.rules import NotificationSettings
+from broker.notifications.statements import subscription_rows
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.simulation.model.demo import grid_documents
 from broker.simulation.model.demo.grid_documents import GridSize
@@ -33,6 +36,7 @@ from tests.agents.formats import test_features
 from tests.agents.grid import test_summary_refreshing
 from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_retries, test_timeouts
 from tests.agents.moving_jobs import fill as fill_moving
+from tests.agents.notifications import telling
 from tests.agents.outcomes import test_outcomes
 from tests.agents.pilots import test_completion, test_pilot_demand, test_submitter
 from tests.agents.pilots.test_activation import replica as dataset_replica
@@ -83,6 +87,10 @@ def made(name: str, options: Mapping[str, Any]) -> Agent[Any]:
     if isinstance(agent, SubmitterAgent):
         batch = test_submitter.FakeBatch()
         agent.connect = lambda executor: batch
+    if isinstance(agent, NotificationsAgent):
+        settings = NotificationSettings.model_validate(telling.PLAIN)
+        agent.settings = lambda folder: settings
+        agent.deliver = telling.Told().sender(settings)
     if isinstance(agent, RucioOutputAgent):
         writer = FakeWriter()
         agent._connect = lambda options: writer
@@ -145,6 +153,12 @@ def fill_scouts(database: Database, folder: Path) -> None:
 
 def fill_failed(database: Database, folder: Path) -> None:
     test_retries.failing(database, test_retries.panda_rule(1, "no_retry"))
+
+
+def fill_subscribed(database: Database, folder: Path) -> None:
+    """Somebody who is to be told that a task is gone."""
+    with database.begin() as connection:
+        subscription_rows.add(connection, 1, "room", "", "ann", NOON)
 
 
 def fill_jobs(database: Database, folder: Path) -> None:
@@ -268,7 +282,7 @@ CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
     "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
     "(queue_cores)", "(job_starts)", "(retry_actions)", "(failed_jobs)", "(request_changes)", "(request_learned)",
-    "(job_status_reports)", "(feed_runs)", "(sandboxes)",
+    "(incidents)", "(task_subscriptions)", "(job_status_reports)", "(feed_runs)", "(sandboxes)",
     "(submitted_pilots)", "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip
 """Kinds of rows that the clean-up removes, each in a transaction."""
@@ -299,6 +313,7 @@ WRITERS: Mapping[str, Writer] = {
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
     "outcomes": Writer(fill_ends, ("batch", "running")),
     "task_sizing": Writer(fill_scouts, ("tuning", "task")),
+    "notifications": Writer(fill_subscribed, ("planning", "try", "delivered")),
     "retries": Writer(fill_failed, ("tuning", "batch")),
     "pilot_activity": Writer(fill_requests, ("counts",)),
     "pilot_demand": Writer(fill_wanting, ("demand",)),

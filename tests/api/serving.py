@@ -39,6 +39,7 @@ def serving(
     parts: Parts | None = None,
     now: Callable[[], datetime] = utc_now,
     steady_s: Callable[[], float] = time.monotonic,
+    folder: Path | None = None,
 ) -> Iterator[ApiServer]:
     """The API on ``database``, with the token ``TOKEN``."""
     chosen = configuration or shipped()
@@ -47,7 +48,7 @@ def serving(
             own,
             chosen,
             home=home,
-            folder=None,
+            folder=folder,
             now=now,
             steady_s=steady_s,
             parts=parts or Parts(local_token=TOKEN),

@@ -42,6 +42,7 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "links": (),
     "match": ("",),
     "match-job": ("--queue", "Q", "--site", "S", "--ce", "C", "--vo", "atlas"),
+    "notify history": (),
     "nucleus": (),
     "outcomes": (),
     "pause": ("all", "--until", "8h", "--reason", "r"),
@@ -99,6 +100,9 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "task priority": ("1", "900"),
     "task reassign": ("1", "--anew"),
     "task resume": ("1",),
+    "task subscribe": ("1", "--to", "ann@example.org"),
+    "task subscriptions": ("1",),
+    "task unsubscribe": ("1", "--to", "ann@example.org"),
     "task retry": ("1",),
     "task try-now": ("1",),
 }
@@ -110,6 +114,7 @@ OTHERS = frozenset(
         "features announce-shutdown", "features publish", "features read", "features report", "features withdraw",
         "import cric", "import example", "import rucio", "import sites", "import workers", "init",
         "job-status drain", "job-status rank", "job-status read", "job-status report", "job-status write",
+        "notify list", "notify test",
         "pool check", "pool hash", "pool match", "rules", "serve", "simulate", "snapshot import", "sss import",
         "sss show", "sss validate", "submit", "task submit",
     }

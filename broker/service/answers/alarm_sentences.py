@@ -104,6 +104,10 @@ def alarm_sentence(alarm: Alarm) -> str:
         ),
         "output_refused": f"{number(alarm.value)} files of {alarm.about} are not in Rucio: {details.get('reason')}",
         "output_dataset_open": f"{alarm.about} is not closed: {details.get('reason')}",
+        "notifications_failing": (
+            f"messages by {alarm.about} do not get through: {number(alarm.value)} wait or were given up, "
+            f"tried {details.get('tries')} times; {details.get('detail')}"
+        ),
         "config_bad_row": f"a row of the gdpconfig table is refused: {alarm.about}",
     }
     return text[alarm.code]

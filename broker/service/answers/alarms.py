@@ -17,6 +17,7 @@ from broker.domain.parts import MARK
 from broker.domain.queue_health import HealthLimits
 from broker.history.answers.stored_states import ChunkState, chunk_states
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
+from broker.notifications.answers.messages import Standing, fails, standings
 from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
@@ -138,6 +139,7 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
         *flapping(outcome_changes(asking.connection, since, asking.now, used.flapping_changes), used),
         *failing(failing_queues(asking, used).values(), used),
         *closed(unhealthy(asking)),
+        *notification_alarms(standings(asking)),
         *outputs_alarms(waiting_outputs(asking.connection), used, asking.now),
     ]
     found = marked(found, acknowledged_alarms.held(asking.connection))
@@ -309,6 +311,23 @@ def closed(places: Iterable[PlaceHealth]) -> Iterator[Alarm]:
                 key="LEARNED_FAILING_QUEUES",
                 since=one.changed,
                 details={"kind": one.kind, "state": one.state, "what": one.sentence},
+            )
+
+
+def notification_alarms(channels: Iterable[Standing]) -> Iterator[Alarm]:
+    """Channels by which messages do not get through. Pure."""
+    for one in channels:
+        if fails(one):
+            yield Alarm(
+                code="notifications_failing",
+                severity="warning",
+                about=one.channel,
+                value=one.failing + one.given_up,
+                limit=0,
+                unit="messages",
+                key="config/notifications.yaml",
+                since=one.failing_since,
+                details={"tries": one.tries, "given_up": one.given_up, "detail": one.detail},
             )
 
 

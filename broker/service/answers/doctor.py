@@ -68,7 +68,7 @@ class Finding:
 
     Attributes:
         topic: ``installation``, ``right``, ``needed``, ``missing``, ``panda_version``, ``age``, ``clock``, ``outputs``,
-            ``same_work``, ``plugin``, ``job_generation`` or ``panda_server``.
+            ``notifications``, ``same_work``, ``plugin``, ``job_generation`` or ``panda_server``.
         level: whether something has to be done.
         what: the finding.
         remedy: what to do; empty when there is nothing.

@@ -12,6 +12,7 @@ from broker.alongside.answers.mirror_findings import mirror_findings
 from broker.alongside.answers.panda_server import asking_panda, only_recording, server_findings
 from broker.alongside.answers.plugin_findings import plugin_findings
 from broker.fetching.documents import Surroundings
+from broker.notifications.answers.findings import notification_findings
 from broker.service.answers.doctor import Finding, examine
 from broker.store.connection.database import Database
 from broker.store.schema import migrate
@@ -38,6 +39,7 @@ def all_findings(
     enabled = {name: section.runs(mode) for name, section in configuration.agents.items()}
     asking, recording = asking_panda(configuration.agents), only_recording(configuration.agents)
     findings = examine(database, enabled, now, asking, recording, process.job_statistics)
+    findings += notification_findings(database, folder, now)
     if mode != migrate.STANDALONE:
         findings += [*job_generation(process, mode), *server_findings(configuration.agents, enabled, here)]
         findings += plugin_findings(database, now, calls_folder or shipped_folder())

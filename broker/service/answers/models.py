@@ -102,6 +102,7 @@ AlarmCode = Literal[
     "output_refused",
     "output_dataset_open",
     "config_bad_row",
+    "notifications_failing",
 ]
 
 

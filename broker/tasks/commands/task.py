@@ -18,6 +18,7 @@ from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import TaskSubmission, task_submission
 from broker.tasks.commands import verbs
 from broker.tasks.commands.show import show
+from broker.tasks.commands.subscribing import list_subscriptions, subscribe, unsubscribe
 from broker.tasks.model.datasets import read_file
 from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
@@ -51,6 +52,9 @@ for _name, _verb in (
     ("try-now", verbs.try_now),
     ("audit", verbs.audit),
     ("show", show),
+    ("subscribe", subscribe),
+    ("unsubscribe", unsubscribe),
+    ("subscriptions", list_subscriptions),
 ):
     app.command(name=_name)(_verb)
 

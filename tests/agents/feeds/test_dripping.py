@@ -16,7 +16,10 @@ from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW
 from tests.feeds.web_server import DRIPPING, serving
 
-FEEDS = {"cric", "network", "rucio_output", "rucio_quota", "rucio_replicas", "rucio_space", "sites", "submitter"}
+FEEDS = {
+    "cric", "network", "notifications", "rucio_output", "rucio_quota", "rucio_replicas", "rucio_space", "sites",
+    "submitter",
+}  # fmt: skip
 
 
 @pytest.mark.slow

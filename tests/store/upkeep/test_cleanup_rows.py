@@ -42,6 +42,14 @@ ROW = {
         "evaluated_at, jeditaskid, processingtype, transformation, release, cores, finished, killed, scouts, unknown",
         ":time, :n, '', '', '', 1, 5, 0, '{}', ''",
     ),
+    "incidents": (
+        "resolved_at, id, kind, code, about, severity, sentence, page, began_at, opened_at, seen_at",
+        ":time, gen_random_uuid(), 'alarm', 'c', 'a' || :n, 'info', 's', '/', :time, :time, :time",
+    ),
+    "task_subscriptions": (
+        "ended_at, jeditaskid, channel, address, subscribed_at, subscribed_by",
+        ":time, :n, 'c', '', :time, 'ann'",
+    ),
     "failed_jobs": ("failed_at, pandaid", ":time, :n"),
     "job_starts": ("hour, started", ":time, :n"),
     "queue_cores": ("hour, queue, kind, most_cores_running", ":time, 'q' || :n, 'all', 8"),

@@ -1,0 +1,1 @@
+"""The agent that tells people and programs what is wrong."""

@@ -1,0 +1,175 @@
+"""Messages on their way: mail and web servers asked once, within a time limit, over connections that are checked."""
+
+from __future__ import annotations
+
+import smtplib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+
+from broker.errors import BrokerError
+from broker.fetching.web import Extensions, hard_end
+from broker.notifications.model.channels import (
+    AnyChannel,
+    ChatChannel,
+    MailChannel,
+    WebhookChannel,
+    usable_address,
+    without_secrets,
+)
+from broker.notifications.model.messages import Message, chat_body, mail_of, webhook_body, webhook_headers
+
+_LONGEST_SECRET = 4096
+
+
+class NotDelivered(BrokerError):
+    """A message did not get through; nothing secret is in its words."""
+
+
+def deliver(channel: AnyChannel, message: Message, now: datetime, address: str = "") -> str:
+    """Send a message once, and say what the other side answered.
+
+    Args:
+        channel: by which.
+        message: what is told.
+        now: the time on this host (aware), for the date of a mail and the signature of a webhook.
+        address: of a subscriber; empty: those of the channel.
+
+    Raises:
+        NotDelivered: it did not get through, as far as is known; it may have, where the connection broke at the end.
+    """
+    try:
+        if isinstance(channel, MailChannel):
+            return _mail(channel, message, now, address)
+        if isinstance(channel, WebhookChannel):
+            body = webhook_body(message)
+            headers = webhook_headers(message, body, secret_in(channel.secret_file), int(now.timestamp()))
+            return _post(channel.address, body, headers, channel)
+        where = _chat_address(channel)
+        return _post(where, chat_body(message, channel.style), {"Content-Type": "application/json"}, channel)
+    except (ssl.SSLError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise NotDelivered(f"not reached: {reason}"[:200], _shown(channel), "see whether it runs") from error
+
+
+def secret_in(file: Path) -> bytes:
+    """The secret in a file, without the line break at its end.
+
+    Raises:
+        NotDelivered: it cannot be read, or is empty.
+    """
+    try:
+        with file.open("rb") as stream:
+            found = stream.read(_LONGEST_SECRET + 1).rstrip(b"\r\n")
+    except OSError as error:
+        raise NotDelivered(f"a secret cannot be read: {error.strerror}", str(file), "see whose it is") from error
+    if not found or len(found) > _LONGEST_SECRET:
+        raise NotDelivered("the file holds no secret", str(file), "write the secret to it")
+    return found
+
+
+def _chat_address(channel: ChatChannel) -> str:
+    try:
+        return usable_address(secret_in(channel.address_file).decode("ascii"))
+    except ValueError:
+        raise NotDelivered("the file holds no address of https", str(channel.address_file), "correct it") from None
+
+
+def _shown(channel: AnyChannel) -> str:
+    return channel.where
+
+
+def _trust(ca_file: Path | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+
+
+def _post(address: str, body: bytes, headers: Mapping[str, str], channel: WebhookChannel | ChatChannel) -> str:
+    """Send a body; only the status of the answer counts, redirects are refused."""
+    trust, limit_s, shown = _trust(channel.ca_file), channel.time_limit_s, without_secrets(address)
+
+    async def exchange(extensions: Extensions) -> int:
+        async with (
+            httpx.AsyncClient(verify=trust, follow_redirects=False, timeout=limit_s) as client,
+            client.stream(
+                "POST", address, content=body, headers={"User-Agent": "gridbroker", **headers}, extensions=extensions
+            ) as response,
+        ):
+            return response.status_code
+
+    try:
+        status = hard_end(limit_s, exchange)
+    except httpx.TimeoutException as error:
+        raise NotDelivered(f"no answer within {limit_s:g} s", shown, "see whether it runs") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = str(error)[:200] or type(error).__name__
+        raise NotDelivered(f"not reached: {reason}", shown, "see whether it runs") from error
+    if not 200 <= status < 300:
+        raise NotDelivered(f"answered with status {status}", shown, "see its log")
+    return f"status {status}"
+
+
+def _mail(channel: MailChannel, message: Message, now: datetime, address: str) -> str:
+    to = (address,) if address else channel.to
+    if not to:
+        raise NotDelivered("nobody is named", channel.where, "name recipients with to")
+    mail = mail_of(message, channel, to, now)
+    where = f"{channel.host}:{channel.at_port}"
+    try:
+        with _connected(channel) as server:
+            if channel.username is not None and channel.password_file is not None:
+                server.login(channel.username, secret_in(channel.password_file).decode("utf-8"))
+            refused = server.send_message(mail, channel.sender, list(to))
+    except smtplib.SMTPRecipientsRefused as error:
+        raise NotDelivered(f"all recipients are refused: {_codes(error.recipients)}", where, "correct to") from error
+    except smtplib.SMTPResponseException as error:
+        words = _words(error.smtp_error)
+        raise NotDelivered(f"answered {error.smtp_code} {words}", where, "see the log of the mail server") from error
+    except (smtplib.SMTPException, UnicodeError) as error:
+        raise NotDelivered(f"not sent: {error}"[:200], where, "see the settings of the channel") from error
+    return f"accepted, but not for {_codes(refused)}" if refused else "accepted"
+
+
+def _codes(refused: Mapping[str, tuple[int, bytes]]) -> str:
+    return ", ".join(f"{who} ({code})" for who, (code, _) in refused.items())[:200]
+
+
+def _words(said: bytes | str) -> str:
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    return " ".join(text.split())[:200]
+
+
+@contextmanager
+def _connected(channel: MailChannel) -> Iterator[smtplib.SMTP]:
+    """A session with the mail server, encrypted as is asked, cut off at the time limit whatever comes in."""
+    limit_s, trust = channel.time_limit_s, _trust(channel.ca_file)
+    server: smtplib.SMTP
+    if channel.security == "tls":
+        server = smtplib.SMTP_SSL(channel.host, channel.at_port, timeout=limit_s, context=trust)
+    else:
+        server = smtplib.SMTP(channel.host, channel.at_port, timeout=limit_s)
+    # the limit of the library is for each read: a server that sends a byte from time to time never exceeds it
+    watchdog = threading.Timer(limit_s, _cut, (server,))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        if channel.security == "starttls":
+            server.starttls(context=trust)
+        yield server
+        with suppress(smtplib.SMTPException, OSError):
+            server.quit()
+    finally:
+        watchdog.cancel()
+        server.close()
+
+
+def _cut(server: smtplib.SMTP) -> None:
+    connection = server.sock
+    if connection is not None:
+        with suppress(OSError):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)

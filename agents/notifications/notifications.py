@@ -1,0 +1,179 @@
+"""The agent that tells people and programs what is wrong, by the rules of ``config/notifications.yaml``.
+
+Incidents and messages are rows (an outbox), written under the lease. A try is noted before it is made: a process that
+dies in between, or before it can note that a message got through, tries again, under the same number.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+from pydantic import Field
+
+from agents.notifications.delivering import NotDelivered, deliver
+from agents.notifications.settings_file import load_settings
+from agents.notifications.subscribed import tell_subscribers
+from agents.service import fault_points
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.service.configuration import ProcessSettings
+from broker import feature
+from broker.domain.incident import GRAVITY, Incident
+from broker.notifications.model.backoff import pause_s
+from broker.notifications.model.channels import AnyChannel
+from broker.notifications.model.messages import Message
+from broker.notifications.model.rules import NotificationSettings
+from broker.notifications.statements import incident_rows, outbox_rows
+from broker.notifications.statements.incident_rows import Planned
+from broker.notifications.statements.outbox_rows import OutboxRow
+from broker.store.query_context import Asking
+
+_HOUR = timedelta(hours=1)
+Deliver = Callable[[AnyChannel, Message, datetime, str], str]
+Reader = Callable[[Asking], Iterable[Incident]]
+
+
+class NotificationsOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        messages_of_a_cycle: that are sent; others wait for the next one.
+        incidents_of_a_cycle: that are kept open, the gravest first; what is more is told when there are fewer.
+    """
+
+    messages_of_a_cycle: int = Field(default=200, ge=1)
+    incidents_of_a_cycle: int = Field(default=500, ge=1)
+
+
+class NotificationsAgent(Agent[NotificationsOptions]):
+    """Opens and closes incidents, plans messages about them, and sends what is due."""
+
+    name = "notifications"
+    title = "notifications: incidents told by mail, webhook and chat, each once, at least"
+    options_type = NotificationsOptions
+    is_feed = True
+
+    def __init__(self, options: NotificationsOptions, process: ProcessSettings) -> None:
+        """Nothing was read yet."""
+        super().__init__(options, process)
+        self.settings: Callable[[Path | None], NotificationSettings] = load_settings
+        self.deliver: Deliver = deliver
+        self.readers: Callable[[], Iterable[Reader]] = readers
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """See what is so now, plan what is to be told, and tell what is due.
+
+        Raises:
+            ConfigurationError: the settings cannot be used; what is in the outbox waits.
+        """
+        settings = self.settings(self.process.folder)
+        found = self._found(context) if settings.rules else []
+        context.check()
+        counts = Counter(incidents=len(found), planned=0, delivered=0, failed=0, dropped=0, given_up=0, held_back=0)
+        if not context.writes:
+            return CycleReport(dict(counts), notes=("a dry run tells nobody",))
+        with context.writing() as connection:
+            counts["planned"] += self._plan(connection, settings, found, context.now)
+            names, most = context.database.names, self.options.incidents_of_a_cycle
+            counts["planned"] += tell_subscribers(connection, names, settings.subscriptions, context.now, most)
+            fault_points.reach("after_write_before_commit")
+        notes = self._send(context, settings, counts)
+        return CycleReport(dict(counts), notes=tuple(notes))
+
+    def _found(self, context: CycleContext) -> list[Incident]:
+        with context.database.read_snapshot() as connection:
+            asking = Asking(connection, context.database.names, context.now, self.process.folder)
+            return [one for read in self.readers() for one in read(asking)]
+
+    def _plan(
+        self, connection: sa.Connection, settings: NotificationSettings, found: list[Incident], now: datetime
+    ) -> int:
+        """Open, keep and close incidents; the messages that follow from it."""
+        wanted = {(one.kind, one.code, one.about): one for rule in settings.rules for one in rule.asks_for(found)}
+        kept = sorted(wanted.values(), key=lambda one: GRAVITY[one.severity])[: self.options.incidents_of_a_cycle]
+        numbers = {(one.kind, one.code, one.about): incident_rows.see(connection, one, now) for one in kept}
+        messages = []
+        for rule in settings.rules:
+            for one in rule.asks_for(found):
+                number, began_at = numbers.get((one.kind, one.code, one.about), (None, now))
+                if number is None or not rule.lasts_enough(began_at, now):
+                    continue
+                told = rule.not_before(now, one.severity)
+                # a channel is not asked to say that it fails
+                to = [name for name in rule.to if (one.code, one.about) != ("notifications_failing", name)]
+                messages += [Planned(number, "opened", name, rule.name, told) for name in to]
+        rules = {rule.name: rule for rule in settings.rules}
+        for over in incident_rows.resolve(connection, now, timedelta(minutes=settings.settle_min)):
+            for channel, address, name in over.told:
+                if name in rules and rules[name].resolved:
+                    told = rules[name].not_before(now, over.severity)
+                    messages.append(Planned(over.incident, "resolved", channel, name, told, address))
+        return incident_rows.plan(connection, messages, now)
+
+    def _send(self, context: CycleContext, settings: NotificationSettings, counts: Counter[str]) -> list[str]:
+        """Send what is due; a channel that fails is left alone until the next cycle."""
+        with context.database.read_snapshot() as connection:
+            rows = outbox_rows.due(connection, context.now, self.options.messages_of_a_cycle)
+            sent = Counter(outbox_rows.delivered_since(connection, context.now - _HOUR))
+        ill: dict[str, str] = {}
+        for row in rows:
+            context.check()
+            channel = settings.channels.get(row.channel)
+            if channel is None:
+                self._note(context, row, "dropped", f"there is no channel {row.channel} any more")
+                counts["dropped"] += 1
+            elif row.channel in ill or sent[row.channel] >= channel.most_per_hour:
+                counts["held_back"] += 1
+            else:
+                failure = self._try(context, settings, channel, row, counts)
+                sent[row.channel] += failure is None
+                if failure is not None:
+                    ill[row.channel] = failure
+        return [f"{channel}: {failure}" for channel, failure in ill.items()]
+
+    def _try(
+        self, context: CycleContext, settings: NotificationSettings, channel: AnyChannel, row: OutboxRow,
+        counts: Counter[str],
+    ) -> str | None:  # fmt: skip
+        """Send one message; why it failed, None: it did not."""
+        pause = pause_s(row.tries, settings.first_pause_s, settings.longest_pause_s)
+        with context.writing() as connection:
+            if not outbox_rows.trying(connection, row, context.now + timedelta(seconds=pause)):
+                return None
+        fault_points.reach("before_delivery")
+        try:
+            answer = self.deliver(channel, message_of(row, settings.page), self.clock(), row.address)
+        except NotDelivered as error:
+            is_last = context.now - row.planned_at > timedelta(hours=settings.give_up_h)
+            self._note(context, row, "given_up" if is_last else "waiting", str(error))
+            counts["given_up" if is_last else "failed"] += 1
+            return str(error)
+        fault_points.reach("after_delivery")
+        self._note(context, row, "delivered", answer)
+        counts["delivered"] += 1
+        return None
+
+    def _note(self, context: CycleContext, row: OutboxRow, state: str, detail: str) -> None:
+        with context.writing() as connection:
+            outbox_rows.note(connection, row.id, state, context.now, detail)
+
+
+def message_of(row: OutboxRow, page: str) -> Message:
+    """What a row of the outbox says; ``page`` is the address that its link begins with."""
+    is_over, of = row.event == "resolved", row.of
+    return Message(
+        str(of.number), "resolved" if is_over else "opened", of.kind, of.code, of.about, of.severity, of.sentence,
+        of.began_at, of.resolved_at if is_over else None, row.rule, f"{page}{of.page}" if page else "",
+    )  # fmt: skip
+
+
+def readers() -> Iterator[Reader]:
+    """What gives all that is so now, as the installed features name it."""
+    for target in feature.incidents():
+        module, _, name = target.partition(":")
+        yield getattr(importlib.import_module(module), name)

@@ -1,0 +1,37 @@
+"""What somebody may want to be told: an alarm, or a reason for which work waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Kind = Literal["alarm", "reason"]
+Severity = Literal["critical", "warning", "info"]
+GRAVITY = {"critical": 0, "warning": 1, "info": 2}
+"""The gravest first."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Something that is so now; the same ``kind``, ``code`` and ``about`` later is the same incident.
+
+    Attributes:
+        kind: what it is.
+        code: of the alarm or reason.
+        about: the source, agent, task or queue of an alarm; empty for a reason.
+        severity: how grave it is.
+        sentence: in words.
+        page: path of the page that shows it.
+        since: when it began (aware); None: not known.
+        tasks: that wait for a reason.
+    """
+
+    kind: Kind
+    code: str
+    about: str
+    severity: Severity
+    sentence: str
+    page: str = "/"
+    since: datetime | None = None
+    tasks: int = 0

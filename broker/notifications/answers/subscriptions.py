@@ -1,0 +1,167 @@
+"""Subscriptions to tasks: who is told when a task has ended, or has stopped being brokered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from agents.notifications.settings_file import load_settings
+from broker.errors import WRONG_USAGE, BrokerError, Refused
+from broker.notifications.model.channels import MailAddress
+from broker.notifications.model.rules import NotificationSettings, fits_domain
+from broker.notifications.statements import subscription_rows
+from broker.redaction import HIDDEN
+from broker.store.connection.database import Database
+from broker.store.query_context import Answer, Asking, NothingFound
+
+_ADDRESS: TypeAdapter[str] = TypeAdapter(MailAddress)
+
+
+class NoSuchTarget(BrokerError):
+    """Nobody can be told there."""
+
+    exit_status = WRONG_USAGE
+
+
+class NotYourTask(Refused):
+    """The task is somebody else's."""
+
+
+class NotSubscribable(Refused):
+    """The task has ended, or has too many subscriptions."""
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """Who subscribes.
+
+    Attributes:
+        name: for the audit.
+        username: of PanDA; None where nothing says so.
+        may_all: may subscribe to the tasks of others.
+    """
+
+    name: str
+    username: str | None = None
+    may_all: bool = True
+
+
+class SubscriptionLine(Answer):
+    """Who is told of a task.
+
+    Attributes:
+        to: the channel, or the address of a person.
+        told_waits_at: when it was told that work waits; null: it was not.
+        ended_at: when the subscription ended; null: it is open.
+        ended_because: why.
+    """
+
+    jeditaskid: int
+    to: str
+    subscribed_at: datetime
+    subscribed_by: str
+    told_waits_at: datetime | None
+    ended_at: datetime | None
+    ended_because: str | None
+
+
+class TaskSubscriptions(Answer):
+    """All subscriptions to a task, the oldest first."""
+
+    jeditaskid: int
+    subscriptions: tuple[SubscriptionLine, ...]
+
+
+def target_of(to: str, settings: NotificationSettings) -> tuple[str, str]:
+    """The channel and, for a person, the address that ``to`` names.
+
+    Raises:
+        NoSuchTarget: neither is for subscribers.
+    """
+    terms = settings.subscriptions
+    if to in terms.channels:
+        return to, ""
+    if "@" not in to:
+        known = ", ".join(terms.channels) or "none"
+        raise NoSuchTarget(f"no channel for subscribers is called {to[:64]!r}", "--to", f"there are {known}")
+    if terms.mail is None:
+        raise NoSuchTarget("no mail is sent to subscribers", "--to", "operators: set subscriptions.mail")
+    try:
+        address = _ADDRESS.validate_python(to)
+    except ValidationError:
+        raise NoSuchTarget(f"{to[:64]!r} is no mail address", "--to", "write it as ann@example.org") from None
+    if not fits_domain(address, terms.domains):
+        domains = ", ".join(terms.domains)
+        raise NoSuchTarget("mail is not sent to that domain", "--to", f"subscribers may have addresses of {domains}")
+    return terms.mail, address
+
+
+def subscribe(
+    database: Database, folder: Path | None, task: int, to: str, by: Subscriber, now: datetime
+) -> TaskSubscriptions:  # fmt: skip
+    """Have somebody told, once each, that a task has stopped being brokered and that it has ended.
+
+    Raises:
+        ConfigurationError: ``notifications.yaml`` cannot be used.
+        NoSuchTarget: nobody can be told there.
+        NothingFound: there is no such task.
+        NotYourTask: it is somebody else's.
+        NotSubscribable: it has ended, or has too many subscriptions.
+    """
+    settings = load_settings(folder)
+    channel, address = target_of(to, settings)
+    with database.begin() as connection:
+        state = subscription_rows.task_state(connection, database.names, task)
+        if state is None:
+            raise NothingFound("task", task, "jedi_tasks")
+        status, username = state
+        if not by.may_all and (by.username is None or by.username != username):
+            raise NotYourTask(f"task {task} is not yours", "jedi_tasks", "ask its owner, or an operator")
+        if status in subscription_rows.ENDED:
+            raise NotSubscribable(f"task {task} has ended: {status}", "jedi_tasks", "see broker history")
+        if subscription_rows.count_open(connection, task) >= settings.subscriptions.most_of_a_task:
+            raise NotSubscribable(f"task {task} has too many subscriptions", "", "end one with broker task unsubscribe")
+        subscription_rows.add(connection, task, channel, address, by.name, now)
+        return _lines(task, subscription_rows.read(connection, task), with_addresses=True)
+
+
+def unsubscribe(
+    database: Database, folder: Path | None, task: int, to: str, by: Subscriber, now: datetime
+) -> TaskSubscriptions:  # fmt: skip
+    """End a subscription.
+
+    Raises:
+        ConfigurationError: ``notifications.yaml`` cannot be used.
+        NoSuchTarget: nobody can be told there.
+        NothingFound: there is no such subscription.
+        NotYourTask: it is to the task of somebody else.
+    """
+    channel, address = target_of(to, load_settings(folder))
+    with database.begin() as connection:
+        state = subscription_rows.task_state(connection, database.names, task)
+        if not by.may_all and (by.username is None or state is None or by.username != state[1]):
+            raise NotYourTask(f"task {task} is not yours", "jedi_tasks", "ask its owner, or an operator")
+        if not subscription_rows.end(connection, task, channel, address, f"ended by {by.name}", now):
+            raise NothingFound("subscription", f"of task {task} to {to}", "broker.task_subscriptions")
+        return _lines(task, subscription_rows.read(connection, task), with_addresses=True)
+
+
+def subscriptions_of(asking: Asking, task: int, *, with_addresses: bool = True) -> TaskSubscriptions:
+    """All subscriptions to a task; addresses of people as ``***`` unless they may be seen."""
+    return _lines(task, subscription_rows.read(asking.connection, task), with_addresses)
+
+
+def _lines(task: int, rows: Iterable[dict[str, Any]], with_addresses: bool) -> TaskSubscriptions:
+    lines = []
+    for row in rows:
+        channel, address = row.pop("channel"), row.pop("address")
+        to = (address if with_addresses else HIDDEN) if address else channel
+        if not with_addresses:
+            row["subscribed_by"] = HIDDEN
+        lines.append(SubscriptionLine(to=to, **row))
+    return TaskSubscriptions(jeditaskid=task, subscriptions=tuple(lines))

@@ -1,0 +1,1 @@
+"""``broker notify``, and subscriptions to tasks."""

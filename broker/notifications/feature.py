@@ -1,0 +1,25 @@
+"""Registers the feature ``notifications``."""
+
+from __future__ import annotations
+
+from broker.feature import Command, Feature
+
+FEATURE = Feature(
+    name="notifications",
+    order=127,
+    agents={"notifications": "agents.notifications.notifications:NotificationsAgent"},
+    commands=(
+        Command(
+            "notify",
+            "broker.notifications.commands.notify:app",
+            "Notifications: channels and rules, what was told, a test.",
+            place=95,
+            watched=("notify history",),
+        ),
+    ),
+    routes=("broker.notifications.routes.notifications",),
+    incidents=(
+        "broker.notifications.answers.incidents:alarm_incidents",
+        "broker.notifications.answers.incidents:reason_incidents",
+    ),
+)

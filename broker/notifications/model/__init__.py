@@ -1,0 +1,1 @@
+"""Which incidents are told to whom, when and in which words. Pure."""

@@ -1,0 +1,159 @@
+"""The settings of notifications, and which incidents a rule is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from broker.domain.incident import GRAVITY, Incident, Severity
+from broker.errors import did_you_mean
+from broker.notifications.model.channels import AnyChannel, MailChannel, Terms, usable_address
+from broker.notifications.model.quiet import QuietHours
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+Pattern = Annotated[str, Field(min_length=1, max_length=128)]
+Minutes = Annotated[float, Field(ge=0, le=7 * 24 * 60, allow_inf_nan=False)]
+
+
+class NotificationRule(Terms):
+    """Which incidents are told where.
+
+    Attributes:
+        name: of the rule.
+        to: names of channels.
+        alarms: codes of alarms, with ``*`` for any characters.
+        reasons: codes of reasons for which work waits, likewise.
+        about: what an alarm is about (queue, source, agent, task), likewise.
+        severity: alarms as grave as this, or graver.
+        tasks: a reason is told when at least so many tasks wait for it.
+        lasts_min: told only when it has lasted for so long.
+        resolved: whether the end is told, too.
+        quiet: when nothing is told.
+    """
+
+    name: Name
+    to: tuple[Name, ...] = Field(min_length=1)
+    alarms: tuple[Pattern, ...] = ()
+    reasons: tuple[Pattern, ...] = ()
+    about: tuple[Pattern, ...] = ("*",)
+    severity: Severity = "warning"
+    tasks: int = Field(default=1, ge=1)
+    lasts_min: Minutes = 0.0
+    resolved: bool = True
+    quiet: QuietHours | None = None
+
+    @model_validator(mode="after")
+    def _says_what(self) -> NotificationRule:
+        if not self.alarms and not self.reasons:
+            raise ValueError("neither alarms nor reasons are named: it would tell nothing")
+        return self
+
+    def asks_for(self, found: Iterable[Incident]) -> Iterator[Incident]:
+        """Of what is so now what the rule is for, however long it has lasted; a reason is about the rule."""
+        for one in found:
+            if one.kind == "alarm":
+                grave = GRAVITY[one.severity] <= GRAVITY[self.severity]
+                if grave and _fits(one.code, self.alarms) and _fits(one.about, self.about):
+                    yield one
+            elif one.tasks >= self.tasks and _fits(one.code, self.reasons):
+                yield replace(one, about=self.name)
+
+    def lasts_enough(self, since: datetime, now: datetime) -> bool:
+        """Whether what began at ``since`` has lasted long enough to be told."""
+        return now - since >= timedelta(minutes=self.lasts_min)
+
+    def not_before(self, now: datetime, severity: Severity) -> datetime:
+        """When something that is told now may be told."""
+        return now if self.quiet is None else self.quiet.ends(now, severity)
+
+
+class Subscriptions(Terms):
+    """What people may subscribe to tasks with.
+
+    Attributes:
+        channels: that somebody may name.
+        mail: the mail channel that sends to addresses of subscribers; None: no addresses.
+        domains: of these addresses, such as ``example.org``, or ``*.example.org`` for all below.
+        waits_min: a task has stopped being brokered when its work waits for so long.
+        most_of_a_task: subscriptions.
+    """
+
+    channels: tuple[Name, ...] = ()
+    mail: Name | None = None
+    domains: tuple[Pattern, ...] = ()
+    waits_min: Minutes = 60.0
+    most_of_a_task: int = Field(default=20, ge=1, le=1000)
+
+
+class NotificationSettings(Terms):
+    """All of ``config/notifications.yaml``.
+
+    Attributes:
+        page: address of the web page, for links; empty: no links.
+        settle_min: an incident is over when it was not so for this long.
+        first_pause_s: pause after a failed try, doubled with each further one ...
+        longest_pause_s: ... up to this.
+        give_up_h: hours after which a message is given up.
+        channels: where messages go, by name.
+        rules: what is told where; the first that fits counts for a channel.
+        subscriptions: to tasks.
+    """
+
+    page: str = Field(default="", max_length=2048)
+    settle_min: Minutes = 5.0
+    first_pause_s: float = Field(default=30.0, gt=0, le=86_400)
+    longest_pause_s: float = Field(default=1800.0, gt=0, le=86_400)
+    give_up_h: float = Field(default=24.0, gt=0, le=24 * 30)
+    channels: dict[Name, AnyChannel] = Field(default_factory=dict)
+    rules: tuple[NotificationRule, ...] = ()
+    subscriptions: Subscriptions = Subscriptions()
+
+    @field_validator("page")
+    @classmethod
+    def _address(cls, page: str) -> str:
+        return usable_address(page).rstrip("/") if page else page
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> NotificationSettings:
+        for rule in self.rules:
+            for name in rule.to:
+                self._check(name, f"rules.{rule.name}.to")
+                channel = self.channels[name]
+                if isinstance(channel, MailChannel) and not channel.to:
+                    raise ValueError(f"rules.{rule.name}.to: channel {name} names nobody; write channels.{name}.to")
+        twice = [rule.name for at, rule in enumerate(self.rules) if rule.name in {one.name for one in self.rules[:at]}]
+        if twice:
+            raise ValueError(f"rules: two are called {twice[0]}")
+        for name in self.subscriptions.channels:
+            self._check(name, "subscriptions.channels")
+        mail = self.subscriptions.mail
+        if mail is not None:
+            self._check(mail, "subscriptions.mail")
+            if not isinstance(self.channels[mail], MailChannel):
+                raise ValueError(f"subscriptions.mail: {mail} sends no mail")
+            if not self.subscriptions.domains:
+                raise ValueError("subscriptions.domains: name the domains that subscribers may have mail sent to")
+        return self
+
+    def _check(self, name: str, where: str) -> None:
+        if name not in self.channels:
+            hint = did_you_mean(name, self.channels, f"known are {', '.join(self.channels) or 'none'}")
+            raise ValueError(f"{where}: there is no channel {name}; {hint}")
+
+
+def _fits(word: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(word, pattern) for pattern in patterns)
+
+
+def fits_domain(address: str, domains: Iterable[str]) -> bool:
+    """Whether the address of a subscriber is of one of these domains.
+
+    >>> fits_domain("ann@x.example.org", ["*.example.org"]), fits_domain("ann@evil.org", ["example.org"])
+    (True, False)
+    """
+    return _fits(address.rpartition("@")[2].casefold(), [one.casefold() for one in domains])

@@ -1,0 +1,88 @@
+"""Notifications over HTTP: channels, rules and messages, and subscriptions to tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from broker.access.policies import ACT_ON_TASKS, READ_NAMES, Identity, Role
+from broker.api.asking import At, Moment, TaskId, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State, Who, editor
+from broker.notifications.answers import channels, messages, subscriptions
+from broker.notifications.answers.channels import Notifying
+from broker.notifications.answers.messages import MessageFilters, MessageList
+from broker.notifications.answers.messages import State as MessageState
+from broker.notifications.answers.subscriptions import Subscriber, TaskSubscriptions
+
+router = guarded_router(tag="notifications")
+LARGEST = 2**63 - 1
+
+
+class WhereToTell(BaseModel):
+    """Who is to be told."""
+
+    model_config = ConfigDict(extra="forbid")
+    to: Annotated[
+        str, Field(min_length=1, max_length=254, pattern=r"^[^\x00]*$", description="A mail address, or a channel.")
+    ]
+
+
+@router.get("/notifications/channels", response_model=Notifying)
+@allow(READ_NAMES)
+def list_channels(request: Request, api: State) -> Response:
+    """Channels and rules in force; no secrets."""
+    return answer(request, channels.notifying(api.folder))
+
+
+@router.get("/notifications", response_model=MessageList)
+@allow(READ_NAMES)
+def list_notifications(
+    request: Request,
+    api: State,
+    since: Annotated[Moment | None, Query(description="Planned since then; none: in 90 days.")] = None,
+    state: Annotated[MessageState | None, Query(description="Of one state.")] = None,
+    channel: Annotated[str | None, Query(max_length=64, description="By one channel.")] = None,
+    before: Annotated[int | None, Query(ge=1, le=LARGEST, description="`next_before` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=500, description="Largest number of messages.")] = 100,
+    at: At = None,
+) -> Response:
+    """Messages about incidents, the newest first, and what came of them."""
+    wanted = MessageFilters(since=since, state=state, channel=channel, before=before, limit=limit)
+    with asking(api, at) as asked:
+        found = messages.message_list(asked, wanted)
+    return answer(request, found, items="messages")
+
+
+@router.get("/tasks/{task}/subscriptions", response_model=TaskSubscriptions)
+@allow(READ_NAMES)
+def list_subscriptions(request: Request, api: State, task: TaskId) -> Response:
+    """Who is told what becomes of a task, and who was."""
+    with asking(api) as asked:
+        found = subscriptions.subscriptions_of(asked, task)
+    return answer(request, found, items="subscriptions")
+
+
+@router.post("/tasks/{task}:subscribe", response_model=TaskSubscriptions)
+@allow(ACT_ON_TASKS)
+def subscribe_to_task(request: Request, api: State, who: Who, task: TaskId, body: WhereToTell) -> Response:
+    """Have somebody told, once each, when the work of a task waits for long and when the task has ended."""
+    by = _subscriber(who)
+    return answer(request, subscriptions.subscribe(api.database, api.folder, task, body.to, by, api.now()))
+
+
+@router.post("/tasks/{task}:unsubscribe", response_model=TaskSubscriptions)
+@allow(ACT_ON_TASKS)
+def unsubscribe_from_task(request: Request, api: State, who: Who, task: TaskId, body: WhereToTell) -> Response:
+    """End a subscription."""
+    by = _subscriber(who)
+    return answer(request, subscriptions.unsubscribe(api.database, api.folder, task, body.to, by, api.now()))
+
+
+def _subscriber(who: Identity | None) -> Subscriber:
+    may_all = who is not None and who.has(Role.OPERATOR)
+    return Subscriber(editor(who), None if who is None else who.username, may_all)

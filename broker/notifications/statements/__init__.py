@@ -1,0 +1,1 @@
+"""Incidents, the outbox and subscriptions as rows."""

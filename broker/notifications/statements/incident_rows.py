@@ -1,0 +1,161 @@
+"""Incidents as rows: opened, seen again, resolved; and the messages that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from broker.domain.incident import Incident, Severity
+from broker.store.connection.tables import Names
+
+_SEEN = sa.text("""
+    INSERT INTO broker.incidents (id, kind, code, about, severity, sentence, page, began_at, opened_at, seen_at)
+    VALUES (gen_random_uuid(), :kind, :code, :about, :severity, :sentence, :page, :began_at, :now, :now)
+    ON CONFLICT (kind, code, about) WHERE resolved_at IS NULL DO UPDATE
+    SET seen_at = excluded.seen_at, severity = excluded.severity, sentence = excluded.sentence
+    RETURNING id, began_at""")
+_OVER = sa.text("""
+    UPDATE broker.incidents SET resolved_at = :now
+    WHERE resolved_at IS NULL AND kind <> 'task' AND seen_at < :settled RETURNING id, severity""")
+_FACT = sa.text("""
+    INSERT INTO broker.incidents
+        (id, kind, code, about, severity, sentence, page, began_at, opened_at, seen_at, resolved_at)
+    VALUES (gen_random_uuid(), 'task', :code, :about, 'info', :sentence, :page, :now, :now, :now, :now)
+    RETURNING id""")
+_PLAN = sa.text("""
+    INSERT INTO broker.notifications
+        (incident, event, channel, address, rule, planned_at, not_before, tries, state)
+    VALUES (:incident, :event, :channel, :address, :rule, :now, :not_before, 0, 'waiting')
+    ON CONFLICT (incident, event, channel, address) DO NOTHING""")
+_DROP_UNTOLD = sa.text("""
+    UPDATE broker.notifications SET state = 'dropped', ended_at = :now, detail = 'it was over before it was told'
+    WHERE incident = :incident AND event = 'opened' AND state = 'waiting' AND tries = 0""")
+_TOLD = sa.text("""
+    SELECT channel, address, rule FROM broker.notifications
+    WHERE incident = :incident AND event = 'opened' AND state <> 'dropped' ORDER BY id""")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A message to be sent.
+
+    Attributes:
+        incident: that it is about.
+        event: what is told of it: ``opened`` or ``resolved``.
+        channel: by which.
+        rule: that asks for it; of a task ``subscription``.
+        not_before: when it may be sent first (aware).
+        address: of a subscriber; empty: those of the channel.
+    """
+
+    incident: UUID
+    event: str
+    channel: str
+    rule: str
+    not_before: datetime
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class Over:
+    """An incident that is over, and by what it was told."""
+
+    incident: UUID
+    severity: Severity
+    told: tuple[tuple[str, str, str], ...]
+
+
+def see(connection: sa.Connection, found: Incident, now: datetime) -> tuple[UUID, datetime]:
+    """Open an incident, or keep it open: its number, and when it began."""
+    values = {
+        "kind": found.kind, "code": found.code, "about": found.about, "severity": found.severity, "now": now,
+        "sentence": found.sentence, "page": found.page, "began_at": min(found.since or now, now),
+    }  # fmt: skip
+    row = connection.execute(_SEEN, values).one()
+    return row.id, row.began_at
+
+
+def resolve(connection: sa.Connection, now: datetime, settle: timedelta) -> list[Over]:
+    """Close the incidents that were not seen for ``settle``; what nobody was told of is not told any more."""
+    found = []
+    for row in connection.execute(_OVER, {"now": now, "settled": now - settle}).all():
+        connection.execute(_DROP_UNTOLD, {"incident": row.id, "now": now})
+        told = connection.execute(_TOLD, {"incident": row.id}).all()
+        found.append(Over(row.id, row.severity, tuple((one.channel, one.address, one.rule) for one in told)))
+    return found
+
+
+def note_task(connection: sa.Connection, code: str, task: int, sentence: str, now: datetime) -> UUID:
+    """Keep what happened to a task, which is over at once; the number of the incident."""
+    values = {"code": code, "about": str(task), "sentence": sentence, "page": f"/tasks/{task}", "now": now}
+    number: UUID = connection.execute(_FACT, values).scalar_one()
+    return number
+
+
+def plan(connection: sa.Connection, messages: Iterable[Planned], now: datetime) -> int:
+    """Put messages into the outbox, each once for its incident, event and channel; how many are new."""
+    planned = 0
+    for one in messages:
+        values = {"incident": one.incident, "event": one.event, "channel": one.channel, "address": one.address,
+                  "rule": one.rule, "not_before": one.not_before, "now": now}  # fmt: skip
+        planned += connection.execute(_PLAN, values).rowcount
+    return planned
+
+
+_OPEN_TASKS = """
+    SELECT subscription.id, subscription.jeditaskid, subscription.channel, subscription.address,
+        subscription.told_waits_at, task.taskname, task.status, task.errordialog, waits.since, waits.reason
+    FROM broker.task_subscriptions AS subscription
+    LEFT JOIN {panda}.jedi_tasks AS task USING (jeditaskid)
+    LEFT JOIN LATERAL (
+        SELECT min(waiting_since) AS since, (array_agg(reason ORDER BY waiting_since))[1] AS reason
+        FROM broker.chunk_states AS chunk
+        WHERE chunk.jeditaskid = subscription.jeditaskid AND chunk.outcome <> 'brokered'
+          AND chunk.waiting_since IS NOT NULL AND chunk.last_seen_at >= :still
+    ) AS waits ON true
+    WHERE subscription.ended_at IS NULL ORDER BY subscription.jeditaskid, subscription.id LIMIT :most"""
+_TOLD_WAITS = sa.text("UPDATE broker.task_subscriptions SET told_waits_at = :now WHERE id = ANY(:ids)")
+_END = sa.text("UPDATE broker.task_subscriptions SET ended_at = :now, ended_because = :why WHERE id = ANY(:ids)")
+STILL_WAITS = timedelta(hours=1)
+"""Work that no cycle has looked at for so long waits no more."""
+
+
+@dataclass(frozen=True)
+class SubscribedTask:
+    """A subscription, and how its task is.
+
+    Attributes:
+        status: of the task; None where it is gone.
+        waits_since: since when work of it waits; None: none does.
+    """
+
+    id: int
+    jeditaskid: int
+    channel: str
+    address: str
+    told_waits_at: datetime | None
+    name: str | None
+    status: str | None
+    dialog: str | None
+    waits_since: datetime | None
+    waits_for: str | None
+
+
+def read_subscribed(connection: sa.Connection, names: Names, now: datetime, most: int) -> list[SubscribedTask]:
+    """Open subscriptions with the states of their tasks."""
+    rows = connection.execute(sa.text(names.sql(_OPEN_TASKS)), {"still": now - STILL_WAITS, "most": most})
+    return [SubscribedTask(*row) for row in rows]
+
+
+def note_told_waits(connection: sa.Connection, ids: Sequence[int], now: datetime) -> None:
+    """Keep that subscribers were told that their task waits."""
+    connection.execute(_TOLD_WAITS, {"ids": list(ids), "now": now})
+
+
+def end_subscriptions(connection: sa.Connection, ids: Sequence[int], why: str, now: datetime) -> None:
+    """End subscriptions whose task has ended or is gone."""
+    connection.execute(_END, {"ids": list(ids), "why": why, "now": now})

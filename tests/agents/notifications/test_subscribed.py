@@ -1,0 +1,129 @@
+"""Subscribers are told once that their task waits, and once that it has ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from agents.notifications.settings_file import FILE
+from broker.notifications.answers import subscriptions
+from broker.notifications.answers.subscriptions import NoSuchTarget, NotSubscribable, NotYourTask, Subscriber
+from broker.store.connection.database import Database
+from broker.store.query_context import Asking, NothingFound
+from tests.agents.notifications.telling import NOW, PLAIN, Told, cycle, rows
+
+ANN = Subscriber("ann", "ann", may_all=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / FILE).write_text(yaml.safe_dump(dict(PLAIN)))
+    return tmp_path
+
+
+@pytest.fixture
+def grid(database: Database) -> Database:
+    run(database, "INSERT INTO doma_panda.jedi_tasks (jeditaskid, taskname, status, username) "
+                  "VALUES (1, 'mc.first', 'running', 'ann'), (2, 'mc.other', 'done', 'bob')")  # fmt: skip
+    return database
+
+
+def run(database: Database, statement: str, **values: Any) -> None:
+    with database.begin() as connection:
+        connection.execute(sa.text(statement), values)
+
+
+def subscribe(
+    database: Database, folder: Path, to: str = "ann@example.org", task: int = 1, by: Subscriber = ANN
+) -> Any:
+    return subscriptions.subscribe(database, folder, task, to, by, NOW)
+
+
+def waits(database: Database, since: Any) -> None:
+    run(
+        database,
+        "INSERT INTO broker.chunk_states (brokerage, jeditaskid, decision, decided_at, outcome, reason, outcome_since, "
+        "waiting_since, last_seen_at, decisions, seen_again, candidate_count, jobs, assigned, state, work_state) "
+        "VALUES ('production_job', 1, 1, :now, 'waiting', 'lowmemory', :since, :since, :seen, 1, 0, 0, 0, '{}', '', "
+        "'')",
+        now=NOW, since=since, seen=NOW + timedelta(minutes=55),
+    )  # fmt: skip
+
+
+def test_the_end_of_a_task_is_told_once_to_each(grid: Database, folder: Path) -> None:
+    told = Told()
+    subscribe(grid, folder)
+    subscribe(grid, folder)
+    found = subscribe(grid, folder, "room")
+    assert [one.to for one in found.subscriptions] == ["ann@example.org", "room"]
+    cycle(grid, told)
+    assert told.messages == []
+    run(grid, "UPDATE doma_panda.jedi_tasks SET status = 'finished', errordialog = 'some failed' WHERE jeditaskid = 1")
+    cycle(grid, told, minutes=1)
+    cycle(grid, told, minutes=2)
+    assert [(name, address) for name, address, _ in told.messages] == [("ops", "ann@example.org"), ("room", "")]
+    assert told.messages[0][2].sentence == "task 1 (mc.first) has ended: finished: some failed"
+    assert len({message.incident for _, _, message in told.messages}) == 1
+    with grid.read_snapshot() as connection:
+        found = subscriptions.subscriptions_of(Asking(connection, grid.names, NOW, None), 1, with_addresses=False)
+    assert [(one.to, one.ended_at is not None) for one in found.subscriptions] == [("***", True), ("room", True)]
+
+
+def test_that_work_waits_is_told_once(grid: Database, folder: Path) -> None:
+    told = Told()
+    subscribe(grid, folder)
+    waits(grid, NOW)
+    cycle(grid, told, minutes=59)
+    assert told.messages == []
+    for minutes in (60, 61, 70):
+        cycle(grid, told, minutes=minutes)
+    assert [message.sentence for _, _, message in told.messages] == [
+        "task 1 (mc.first) has work that waits for 1.0 h: lowmemory"
+    ]
+    run(grid, "DELETE FROM doma_panda.jedi_tasks WHERE jeditaskid = 1")
+    cycle(grid, told, minutes=71)
+    assert [message.code for _, _, message in told.messages] == ["task_waits", "task_gone"]
+
+
+def test_nothing_is_told_after_the_subscription_was_ended(grid: Database, folder: Path) -> None:
+    told = Told()
+    subscribe(grid, folder)
+    found = subscriptions.unsubscribe(grid, folder, 1, "ann@example.org", ANN, NOW)
+    assert found.subscriptions[0].ended_because == "ended by ann"
+    with pytest.raises(NothingFound):
+        subscriptions.unsubscribe(grid, folder, 1, "ann@example.org", ANN, NOW)
+    run(grid, "UPDATE doma_panda.jedi_tasks SET status = 'done' WHERE jeditaskid = 1")
+    cycle(grid, told)
+    assert told.messages == []
+
+
+@pytest.mark.parametrize(
+    ("to", "task", "error", "words"),
+    [
+        ("ann@elsewhere.org", 1, NoSuchTarget, "addresses of example.org"),
+        ("ann@example.org\r\nBcc: x@example.org", 1, NoSuchTarget, "is no mail address"),
+        ("ops", 1, NoSuchTarget, "there are room"),
+        ("room", 2, NotYourTask, "task 2 is not yours"),
+        ("room", 3, NothingFound, "there is no task 3"),
+    ],
+)
+def test_who_may_not_be_told_is_refused(
+    grid: Database, folder: Path, to: str, task: int, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        subscribe(grid, folder, to, task)
+    assert rows(grid, "SELECT 1 FROM broker.task_subscriptions") == []
+
+
+def test_a_task_that_has_ended_or_has_too_many_takes_no_more(grid: Database, folder: Path) -> None:
+    with pytest.raises(NotSubscribable, match="task 2 has ended: done"):
+        subscribe(grid, folder, "room", 2, Subscriber("operator"))
+    for number in range(20):
+        subscribe(grid, folder, f"u{number}@example.org")
+    with pytest.raises(NotSubscribable, match="too many"):
+        subscribe(grid, folder, "room")

@@ -1,0 +1,88 @@
+"""The process that tells people dies before its commit, or the database goes: told again, under one number."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from agents.notifications.settings_file import FILE
+from broker.store.connection.database import Database
+from tests.fault.processes import PATIENCE_S, broker, free_leases, wait_until
+from tests.fault.silent_proxy import silent_proxy
+from tests.notifications.web_server import Receiver, receiver
+
+pytestmark = pytest.mark.slow
+RUN = ("run", "notifications")
+
+
+@pytest.fixture
+def web() -> Iterator[Receiver]:
+    with receiver() as found:
+        yield found
+
+
+@pytest.fixture
+def paused(database: Database, web: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """A database with one alarm, of which the receiver is to be told."""
+    (tmp_path / "secret").write_text("secret")
+    hook = {"kind": "webhook", "address": web.address, "secret_file": str(tmp_path / "secret")}
+    rule = {"name": "paused", "to": ["hook"], "alarms": ["agent_paused"], "severity": "info"}
+    settings = {"channels": {"hook": hook}, "rules": [rule], "first_pause_s": 0.001, "longest_pause_s": 0.001}
+    (tmp_path / FILE).write_text(yaml.safe_dump(settings))
+    monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO broker.agent_pauses (agent, reason, editor, set_at, until) "
+            "VALUES ('timeouts', 'because', 'ann', clock_timestamp(), clock_timestamp() + interval '1 day')"
+        )
+    return database
+
+
+def states(database: Database) -> list[tuple[str, int]]:
+    with database.begin() as connection:
+        rows = connection.execute(sa.text("SELECT state, tries FROM broker.notifications ORDER BY id"))
+        return [(state, tries) for state, tries in rows]
+
+
+@pytest.mark.parametrize(
+    ("point", "told"), [("before_delivery", 0), ("after_delivery", 1), ("after_write_before_commit", 0)]
+)
+def test_a_kill_at_any_point_tells_again_under_the_same_number(
+    paused: Database, web: Receiver, tmp_path: Path, point: str, told: int
+) -> None:
+    with broker(paused.url, *RUN, fault=f"{point}:kill", markers=tmp_path) as process:
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    assert (tmp_path / point).exists() and len(web.got) == told
+    free_leases(paused)
+    with broker(paused.url, *RUN) as process:
+        assert process.wait(PATIENCE_S) == 0
+    assert {state for state, _ in states(paused)} == {"delivered"}
+    assert len(web.got) == told + 1
+    numbers = {(headers["X-Gridbroker-Incident"], headers["X-Gridbroker-Delivery"]) for headers, _ in web.got}
+    assert len(numbers) == 1 and len({body for _, body in web.got}) == 1
+    assert json.loads(web.got[0][1])["about"] == "timeouts"
+
+
+def test_a_database_that_goes_after_the_delivery_makes_the_cycle_fail_and_the_next_one_tells_again(
+    paused: Database, web: Receiver, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    with silent_proxy(paused.url) as proxy:
+        fault = f"after_delivery:pause:{go}"
+        with broker(proxy.url, *RUN, fault=fault, markers=tmp_path) as process:
+            wait_until((tmp_path / "after_delivery").exists, "the fault point was reached")
+            proxy.silence(new_ones_too=True)
+            go.touch()
+            assert process.wait(PATIENCE_S) != 0
+    free_leases(paused)
+    assert states(paused) == [("waiting", 1)]
+    with broker(paused.url, *RUN) as process:
+        assert process.wait(PATIENCE_S) == 0
+    assert states(paused) == [("delivered", 2)]
+    assert len(web.got) == 2 and len({headers["X-Gridbroker-Delivery"] for headers, _ in web.got}) == 1

@@ -1,0 +1,164 @@
+"""Messages to real servers on this machine: taken, refused, silent, not there, not to be trusted."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from agents.notifications.delivering import NotDelivered, deliver
+from broker.notifications.model.channels import ChatChannel, MailChannel, WebhookChannel
+from broker.notifications.model.messages import signature
+from tests.feeds.web_server import DRIPPING
+from tests.feeds.web_server import serving as silent_server
+from tests.notifications.mail_server import mail_server
+from tests.notifications.model.test_messages import message
+from tests.notifications.web_server import receiver
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+SECRET = "s3cret-of-the-hook"
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def certified(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
+    file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(file))
+    return file
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Iterator[Path]:
+    file = tmp_path / "secret"
+    file.write_text(SECRET + "\n")
+    yield file
+
+
+def mail(port: int, **given: Any) -> MailChannel:
+    plain = {"kind": "mail", "host": "127.0.0.1", "port": port, "security": "none", "sender": "b@example.org",
+             "to": ("ops@example.org", "dba@example.org"), "time_limit_s": 20}  # fmt: skip
+    return MailChannel.model_validate(plain | given)
+
+
+def hook(address: str, secret: Path, **given: Any) -> WebhookChannel:
+    return WebhookChannel.model_validate(
+        {"kind": "webhook", "address": address, "secret_file": secret, "time_limit_s": 20, **given}
+    )
+
+
+def test_a_mail_goes_encrypted_with_a_login(certified: ssl.SSLContext, ca_file: Path, secret: Path) -> None:
+    with mail_server(certified, broker=SECRET) as server:
+        channel = mail(server.port, security="starttls", ca_file=ca_file, username="broker", password_file=secret)
+        assert deliver(channel, message(), NOW) == "accepted"
+    ((taken, to),) = server.mails
+    assert to == ("ops@example.org", "dba@example.org") and server.encrypted == [True]
+    assert taken["X-Gridbroker-Incident"] == "i-1" and taken["Subject"] == "[warning] BNL fails"
+
+
+def test_a_mail_to_a_subscriber_goes_to_nobody_else() -> None:
+    with mail_server() as server:
+        deliver(mail(server.port), message(), NOW, "ann@example.org")
+    assert [to for _, to in server.mails] == [("ann@example.org",)]
+
+
+def test_no_password_is_said_to_a_server_that_is_not_encrypted(secret: Path, ca_file: Path) -> None:
+    with mail_server(broker=SECRET) as server:
+        channel = mail(server.port, security="starttls", ca_file=ca_file, username="broker", password_file=secret)
+        with pytest.raises(NotDelivered, match="STARTTLS"):
+            deliver(channel, message(), NOW)
+    assert server.mails == []
+
+
+def test_a_certificate_of_somebody_else_is_refused(certified: ssl.SSLContext, secret: Path) -> None:
+    with mail_server(certified) as server, pytest.raises(NotDelivered, match=r"(?i)certificate"):
+        deliver(mail(server.port, security="starttls"), message(), NOW)
+    with receiver(certified) as web, pytest.raises(NotDelivered, match=r"(?i)certificate"):
+        deliver(hook(web.address, secret), message(), NOW)
+    assert (server.mails, web.got) == ([], [])
+
+
+def test_what_a_mail_server_says_is_told_and_no_secret(certified: ssl.SSLContext, ca_file: Path, secret: Path) -> None:
+    with mail_server() as server:
+        server.refuses.append("451 later, please")
+        with pytest.raises(NotDelivered, match="answered 451 later, please"):
+            deliver(mail(server.port), message(), NOW)
+    with mail_server(certified, broker="another") as server:
+        channel = mail(server.port, security="starttls", ca_file=ca_file, username="broker", password_file=secret)
+        with pytest.raises(NotDelivered) as found:
+            deliver(channel, message(), NOW)
+    assert "535" in str(found.value) and SECRET not in str(found.value)
+
+
+def test_a_webhook_is_signed_over_what_came(certified: ssl.SSLContext, ca_file: Path, secret: Path) -> None:
+    with receiver(certified) as web:
+        assert deliver(hook(web.address, secret, ca_file=ca_file), message(), NOW) == "status 200"
+    ((headers, body),) = web.got
+    assert headers["X-Gridbroker-Timestamp"] == str(int(NOW.timestamp()))
+    assert headers["X-Gridbroker-Signature"] == f"v1={signature(body, SECRET.encode(), int(NOW.timestamp()))}"
+    assert web.documents[0]["incident"] == "i-1"
+
+
+@pytest.mark.parametrize("style", ["slack", "mattermost"])
+def test_a_room_gets_one_text(style: Any, tmp_path: Path) -> None:
+    with receiver() as web:
+        (tmp_path / "address").write_text(f"{web.address}\n")
+        channel = ChatChannel(kind="chat", style=style, address_file=tmp_path / "address")
+        deliver(channel, message(), NOW)
+    assert set(web.documents[0]) == {"text"} and "BNL fails" in web.documents[0]["text"]
+
+
+@pytest.mark.parametrize(("status", "words"), [(500, "status 500"), (404, "status 404"), (302, "status 302")])
+def test_other_answers_are_no_delivery_and_redirects_are_not_followed(status: int, words: str, secret: Path) -> None:
+    with receiver() as web:
+        web.answers.append(status)
+        with pytest.raises(NotDelivered, match=words) as found:
+            deliver(hook(web.address, secret), message(), NOW)
+    assert len(web.got) == 1
+    assert "secret" not in str(found.value)
+
+
+def test_a_server_that_is_silent_or_drips_or_is_not_there_is_given_up_in_time(secret: Path) -> None:
+    with receiver() as web:
+        web.answers.append(0)
+        with pytest.raises(NotDelivered, match=r"no answer within 0\.3 s"):
+            deliver(hook(web.address, secret, time_limit_s=0.3), message(), NOW)
+    gone = web.address
+    with pytest.raises(NotDelivered, match="not reached"):
+        deliver(hook(gone, secret), message(), NOW)
+    with pytest.raises(NotDelivered, match="not reached"):
+        deliver(mail(web.port), message(), NOW)
+    with silent_server(DRIPPING["body"]) as server:
+        started = time.monotonic()
+        with pytest.raises(NotDelivered):
+            deliver(mail(server.port, time_limit_s=0.5), message(), NOW)
+        assert time.monotonic() - started < 60
+
+
+def test_a_secret_that_cannot_be_read_is_named_by_its_file(tmp_path: Path) -> None:
+    with receiver() as web:
+        with pytest.raises(NotDelivered, match="No such file"):
+            deliver(hook(web.address, tmp_path / "none"), message(), NOW)
+        (tmp_path / "empty").write_text("\n")
+        with pytest.raises(NotDelivered, match="holds no secret"):
+            deliver(hook(web.address, tmp_path / "empty"), message(), NOW)
+        (tmp_path / "address").write_text("http://example.org/x")
+        with pytest.raises(NotDelivered, match="no address of https"):
+            deliver(ChatChannel(kind="chat", address_file=tmp_path / "address"), message(), NOW)
+    assert web.got == []
