@@ -140,6 +140,7 @@ def found(site: ApiServer, grid: Database) -> dict[str, Any]:
         f"/simulations/{simulation}",
         "/users",
         "/shadow",
+        "/mine",
         "/login",
     ]
     return {"tasks": hostile, "pages": pages}

@@ -21,7 +21,7 @@ ANSWERS = (
     (r"/map", "main svg.picture"),
     (r"/(jobs|pools|simulations|nuclei)/.+|/glossary", ".facts"),
     (r"/compare|/service|/alarms|/retries|/canaries", "main .card"),
-    (r"/shadow|/login|/match|/search|/pins|/sources|/runs|/pools", "main .card"),
+    (r"/mine|/shadow|/login|/match|/search|/pins|/sources|/runs|/pools", "main .card"),
 )
 MOST_TABS = 400
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from broker.api.presenting import to_path
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
 from broker.web.mounting import page_parts
@@ -65,6 +67,18 @@ def test_who_logs_in_at_the_issuer_gets_a_session_with_the_roles_of_the_token(
     page = browser.get(f"/tuning/{KEY}").text
     assert "Log out" in page and "ann" in page
     assert f'action="/tuning/{KEY}"' in page and f'action="/tuning/{KEY}/canary"' not in page
+
+
+def test_who_is_logged_in_is_led_to_the_tasks_of_that_user(
+    browser: httpx.Client, issuer: Issuer, decided: Database
+) -> None:
+    with decided.begin() as connection:
+        user = connection.scalar(sa.text("SELECT min(username) FROM doma_panda.jedi_tasks WHERE username <> ''"))
+    browser.get(issuer.authorize(sent_to_issuer(browser), token_of(issuer, preferred_username=user)))
+    assert browser.get("/mine").headers["location"] == f"/users/{to_path(user)}"
+    assert browser.get(f"/users/{to_path(user)}").status_code == 200
+    browser.get(issuer.authorize(sent_to_issuer(browser), token_of(issuer, preferred_username="nobody")))
+    assert "nobody has no tasks on record." in browser.get("/mine").text
 
 
 def test_a_reader_sees_no_forms(browser: httpx.Client, issuer: Issuer) -> None:

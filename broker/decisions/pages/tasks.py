@@ -43,7 +43,7 @@ from broker.history.answers.tasks import known_task_filters, task_list
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
 from broker.web.pictures.bars import Bar, bar_of, bars, row_of_bars, rows_of_bars
-from broker.web.pictures.job_states import progress_sentence, states_picture
+from broker.web.pictures.job_states import end_sentence, progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import page_router, show
 from broker.web.time_range import time_shown
@@ -155,6 +155,7 @@ def _task_page(
         evaluated=evaluate,
         time=time,
         progress=progress_sentence(jobs.states),
+        until=end_sentence(jobs.finished_an_hour, jobs.expected_end),
         states=lambda: states_picture(jobs.states, found.task.jeditaskid),
         picture=_pictures(found.decisions, happened.events),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from broker.history.model.error_classes import (
     WrongErrorClasses,
     read_error_classes,
 )
+from broker.history.statements.task_ends import finished_between
 from broker.history.statements.task_facts import (
     TABLES,
     JobSelection,
@@ -108,6 +110,13 @@ def failures_of(asking: Asking, pandaids: Sequence[int]) -> dict[str, int]:
 MOST_FAILED = 200
 
 
+LOOKED_BACK, SHORTEST = timedelta(hours=6), timedelta(minutes=10)
+"""How far back ends are looked at, and the shortest span that says how fast jobs finish."""
+FEWEST_FINISHED = 3
+LONGEST_WAIT = timedelta(days=365)
+ENDED = ("finished", "failed", "cancelled", "closed")
+
+
 def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
     """The jobs of some tasks by state, and the codes with which the last ones failed."""
     counted = read_state_counts(asking.connection, asking.catalogue, tasks)
@@ -122,7 +131,35 @@ def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
         for row in read_jobs(asking.connection, asking.catalogue, JobSelection(task=task, state="failed", limit=most))
     ]
     errors = tuple(_error_counts(rows, error_classes(asking.config)))
-    return JobsOfTasks(now=asking.now, tasks=tuple(tasks), states=dict(states), errors=errors, looked_at=len(rows))
+    speed = None
+    if states:
+        since = asking.now - LOOKED_BACK
+        jobs, first = finished_between(asking.connection, asking.catalogue, tasks, since, asking.now)
+        speed = finished_an_hour(jobs, first, asking.now)
+    return JobsOfTasks(
+        now=asking.now,
+        tasks=tuple(tasks),
+        states=dict(states),
+        errors=errors,
+        looked_at=len(rows),
+        finished_an_hour=speed,
+        expected_end=expected_end(states, speed, asking.now),
+    )
+
+
+def finished_an_hour(jobs: int, first: datetime | None, now: datetime) -> float | None:
+    """How fast jobs finish, from how many did since the first of them; None where too few did. Pure."""
+    if first is None or jobs < FEWEST_FINISHED:
+        return None
+    return jobs * (timedelta(hours=1) / max(SHORTEST, now - first))
+
+
+def expected_end(states: Mapping[str, int], speed: float | None, now: datetime) -> datetime | None:
+    """When the jobs that there are have ended; None where it is not known, or all have. Pure."""
+    left = sum(jobs for state, jobs in states.items() if state not in ENDED)
+    if not left or not speed:
+        return None
+    return now + min(LONGEST_WAIT, timedelta(hours=left / speed))
 
 
 def _error_counts(rows: Sequence[Mapping[str, Any]], classes: ErrorClasses) -> Iterator[ErrorCount]:

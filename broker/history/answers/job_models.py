@@ -150,6 +150,8 @@ class JobsOfTasks(Answer):
         tasks: their numbers.
         states: how many are in which state.
         errors: of the last ``looked_at`` jobs that failed, the most frequent first.
+        finished_an_hour: how fast jobs finished in the last hours; null where too few did.
+        expected_end: when the jobs that there are have ended at that speed; null where it is not known, or all have.
     """
 
     now: datetime
@@ -157,3 +159,5 @@ class JobsOfTasks(Answer):
     states: dict[str, int]
     errors: tuple[ErrorCount, ...]
     looked_at: int
+    finished_an_hour: float | None = None
+    expected_end: datetime | None = None

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, READ_NAMES, TRY
 from broker.api.asking import LARGEST_ID, At, Name, asking
 from broker.api.guarded_route import allow
-from broker.api.presenting import from_path
+from broker.api.presenting import from_path, to_path
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who, editor
 from broker.decisions.answers.known_reasons import cure
@@ -22,9 +22,10 @@ from broker.history.answers.job import job_answer, job_list, jobs_of_tasks
 from broker.history.answers.job_models import JobAnswer, JobFilters
 from broker.history.answers.reasons import reasons
 from broker.history.answers.user import throttle_sentences, user_answer
+from broker.history.statements.task_facts import read_user_names
 from broker.pools.answers.pool import pool_answer
 from broker.web.formats import visible
-from broker.web.pictures.job_states import progress_sentence, states_picture
+from broker.web.pictures.job_states import end_sentence, progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import Form, back_to, page_router, show
 from broker.web.time_range import time_shown
@@ -39,6 +40,18 @@ InPath = Annotated[str, Path(min_length=1, max_length=200)]
 Id = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 TASKS_OF_A_USER = 20
 """Tasks whose jobs are counted on the page of a user: those that wait, then the newest."""
+
+
+@router.get("/mine")
+@allow(READ_NAMES)
+def my_tasks(request: Request, api: State, who: Who) -> Response:
+    """The tasks of who is logged in: the page of that user."""
+    name = None if who is None else who.username
+    with asking(api) as asked:
+        has_tasks = name is not None and name in read_user_names(asked.connection, asked.catalogue)
+    if has_tasks:
+        return back_to(f"/users/{to_path(name)}")
+    return show(request, "mine", {"user": name}, title="My tasks")
 
 
 @router.get("/users/{user}")
@@ -60,6 +73,7 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
         cures=cures,
         jobs=jobs,
         progress=progress_sentence(jobs.states),
+        until=end_sentence(jobs.finished_an_hour, jobs.expected_end),
         states=lambda: states_picture(jobs.states),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -26,6 +27,13 @@ def progress_sentence(states: Mapping[str, int]) -> str:
     finished, failed = states.get("finished", 0), states.get("failed", 0)
     said = f"{finished:,} of {total:,} finished ({finished / total:.0%})"
     return f"{said}, {failed:,} failed" if failed else said
+
+
+def end_sentence(finished_an_hour: float | None, expected_end: datetime | None) -> str:
+    """When the jobs that there are have ended at the speed of the last hours; empty where that is not known. Pure."""
+    if finished_an_hour is None or expected_end is None:
+        return ""
+    return f"{finished_an_hour:,.0f} finish an hour: these jobs have ended by about {expected_end:%Y-%m-%d %H:%M} UTC."
 
 
 def states_picture(states: Mapping[str, int], task: int | None = None) -> Markup:
