@@ -47,10 +47,11 @@ TASKS_OF_A_USER = 20
 def my_tasks(request: Request, api: State, who: Who) -> Response:
     """The tasks of who is logged in: the page of that user."""
     name = None if who is None else who.username
-    with asking(api) as asked:
-        has_tasks = name is not None and name in read_user_names(asked.connection, asked.catalogue)
-    if has_tasks:
-        return back_to(f"/users/{to_path(name)}")
+    if name is not None:
+        with asking(api) as asked:
+            known = read_user_names(asked.connection, asked.catalogue)
+        if name in known:
+            return back_to(f"/users/{to_path(name)}")
     return show(request, "mine", {"user": name}, title="My tasks")
 
 
