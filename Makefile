@@ -24,6 +24,9 @@ CLIENT_VENV := .venv-client
 KUBERNETES_VENV := .venv-kubernetes
 # What builds and describes a release; what constraints.txt pins of it is taken as pinned.
 RELEASE_VENV := .venv-release
+SIGNING_TOOL := sigstore==4.5.1
+# Where the project is, for what an index shows: make release REPOSITORY=https://example.org/us/gridbroker
+REPOSITORY ?=
 RELEASE_TOOLS := build hatchling twine==7.0.0 cyclonedx-bom==7.5.0
 IMAGE := .image
 PANDA_CLIENT := panda-client==2.2.0
@@ -53,7 +56,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: image-tools test-image test-hosts kubernetes apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release bench bench-panda panda-drift \
+.PHONY: image-tools test-image test-hosts kubernetes apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release sign bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -87,6 +90,7 @@ help:
 	@echo "make wheel-test  build the wheel and run the demo from it in an empty directory"
 	@echo "make contract    add what is new to what is promised (tests/contract/promises.json)"
 	@echo "make release     wheels and sdists, the same bytes from two builds, with sums, bill of materials and provenance"
+	@echo "make sign        sign what make release has made, with sigstore (needs the network and an identity)"
 	@echo "make clean       remove $(VENV) and what was built"
 
 demo: $(VENV)/.installed-embedded
@@ -98,7 +102,7 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not slurm and not pilot and not slow and not walk and not validation and not web and not image and not hosts"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not client and not slurm and not pilot and not slow and not walk and not validation and not web"
 
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
@@ -279,7 +283,12 @@ reference: $(VENV)/.installed-test
 
 # Wheels and sdists, the same bytes from two builds, with their sums, bill of materials and provenance, in dist.
 release: $(RELEASE_VENV)/.installed
-	$(RELEASE_VENV)/bin/python .ci/release
+	$(RELEASE_VENV)/bin/python .ci/release --repository "$(REPOSITORY)"
+
+# Needs the network, and somebody who signs: see .ci/sign.
+sign: $(RELEASE_VENV)/.installed
+	$(RELEASE_VENV)/bin/python -m pip install --quiet $(SIGNING_TOOL)
+	$(RELEASE_VENV)/bin/python .ci/sign
 
 $(RELEASE_VENV)/.installed: Makefile
 	$(PYTHON) -m venv $(RELEASE_VENV)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import runpy
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,52 @@ def test_times_in_the_archives_are_those_of_the_commit(built: Path) -> None:
         assert {member.mtime for member in archive.getmembers()} == {epoch}
     with zipfile.ZipFile(built / f"gridbroker-{VERSION}-py3-none-any.whl") as archive_of_wheel:
         assert len({member.date_time for member in archive_of_wheel.infolist()}) == 1
+
+
+README = (
+    "![A picture](docs/a.png) [a page](docs/b.md#part), [outside](https://x.org/c), [here](#part), [up](../LICENSE)"
+)
+
+
+def test_links_of_a_readme_lead_to_the_repository(release: dict[str, Any]) -> None:
+    found = release["with_absolute_links"](README, "https://x.org/us/{}/v1", "plugins/jedi")
+    assert found == (
+        "![A picture](https://x.org/us/raw/v1/plugins/jedi/docs/a.png) "
+        "[a page](https://x.org/us/blob/v1/plugins/jedi/docs/b.md#part), [outside](https://x.org/c), [here](#part), "
+        "[up](https://x.org/us/blob/v1/plugins/LICENSE)"
+    )
+
+
+def test_what_is_built_for_a_repository_names_it_and_has_no_relative_picture(
+    release: dict[str, Any], tmp_path: Path
+) -> None:
+    release["copy_tracked"](tmp_path, "https://x.org/us/gridbroker")
+    for folder in (tmp_path, tmp_path / "plugins" / "jedi"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        assert project["urls"]["Source"] == "https://x.org/us/gridbroker"
+        links = re.findall(r"\]\(([^)\s]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
+        assert [one for one in links if not one.startswith(("https://", "http://", "#"))] == []
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (tmp_path / "README.md").read_text(encoding="utf-8"))
+    assert pictures and all(one.startswith(f"https://x.org/us/gridbroker/raw/v{VERSION}/docs/") for one in pictures)
+
+
+def sign(folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(ROOT / ".ci" / "sign"), "--folder", str(folder)]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_what_differs_from_its_sum_is_not_signed(tmp_path: Path) -> None:
+    (tmp_path / "a.whl").write_bytes(b"a")
+    (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'b').hexdigest()}  a.whl\n", encoding="utf-8")
+    done = sign(tmp_path)
+    assert (done.returncode, "a.whl is not what SHA256SUMS says" in done.stderr) == (1, True)
+
+
+def test_without_the_tool_it_says_what_signing_needs(tmp_path: Path) -> None:
+    (tmp_path / "a.whl").write_bytes(b"a")
+    (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.whl\n", encoding="utf-8")
+    done = sign(tmp_path)
+    assert (done.returncode, "not signed" in done.stderr, "fulcio" in done.stderr) == (1, True, True)
 
 
 def test_a_build_with_other_bytes_is_named(release: dict[str, Any]) -> None:
