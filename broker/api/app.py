@@ -214,7 +214,7 @@ def create_app(
     state = ApiState(database, configuration, folder, home, now, steady_s, limiter)
     state.identify = [*_bearers(state, parts.local_token), *parts.identify]
     app.state.api = state
-    metrics = BrokerMetrics(database, configuration.metrics.queues, steady_s)
+    metrics = BrokerMetrics(database, configuration.metrics.queues, steady_s, home)
     state.kept[METRICS] = metrics
     app.state.running, app.state.refused = [], parts.refused or refusal
     for module in routes():

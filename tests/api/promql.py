@@ -13,6 +13,7 @@ FUNCTIONS = {
     "absent": ("vector",),
     "histogram_quantile": ("scalar", "vector"),
     "increase": ("range",),
+    "min_over_time": ("range",),
     "rate": ("range",),
     "time": (),
     "clamp_min": ("vector", "scalar"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.api.server import ApiServer
 from broker.domain.rejection_counts import CANDIDATE, QueueCounts
+from broker.feature import pages
 from broker.resources import path
-from broker.service.routes.metrics import Growth, rejections_in, submitted_pilots
+from broker.service.routes.metrics import BrokerMetrics, Growth, rejections_in, submitted_pilots
 from broker.service.statements.metric_reads import standing
 from broker.store.connection.database import Database
 from tests.api import promql
@@ -30,6 +33,7 @@ from tests.conftest import TestServer
 
 MONITORING = "config/monitoring"
 DURATION = re.compile(r"\d+[smhd]")
+KNOWN = ("$value", "$externalLabels.broker_page", "$externalLabels.broker_docs")
 BUCKET = "'2026-08-01T12:00:00Z'"
 
 
@@ -123,10 +127,15 @@ def test_candidates_are_no_rejections() -> None:
     assert rejections_in(counts.pack()) == {"x": 3}
 
 
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path(f"{MONITORING}/grafana-dashboard.json").read_text(encoding="utf-8"))
+    return found
+
+
 def expressions() -> list[str]:
     rules = [rule for group in alerts()["groups"] for rule in group["rules"]]
-    dashboard = json.loads(path(f"{MONITORING}/grafana-dashboard.json").read_text(encoding="utf-8"))
-    return [rule["expr"] for rule in rules] + [one["expr"] for panel in dashboard["panels"] for one in panel["targets"]]
+    panels = dashboard()["panels"]
+    return [rule["expr"] for rule in rules] + [one["expr"] for panel in panels for one in panel["targets"]]
 
 
 def alerts() -> dict[str, Any]:
@@ -153,14 +162,100 @@ def test_alert_rules_are_whole(tmp_path: Path) -> None:
         assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}, rule["alert"]
         assert DURATION.fullmatch(rule["for"]) and re.fullmatch(r"[A-Za-z_]\w*", rule["alert"])
         assert rule["labels"]["severity"] in ("critical", "warning")
-        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(rule["annotations"]) == {"summary", "description", "page_url", "runbook_url"}
         kept = {label for listed in re.findall(r"\bby \(([^)]*)\)", rule["expr"]) for label in listed.split(", ")}
         for text in rule["annotations"].values():
             used = [template.strip() for template in re.findall(r"{{(.*?)}}", text)]
-            assert all(one == "$value" or one.removeprefix("$labels.") in kept for one in used), (rule["alert"], used)
+            assert all(one in KNOWN or one.removeprefix("$labels.") in kept for one in used), (rule["alert"], used)
     promtool = shutil.which("promtool")
     if promtool is not None:
         subprocess.run([promtool, "check", "rules", str(path(f"{MONITORING}/alerts.yaml"))], check=True)
+
+
+def test_every_alert_leads_to_a_page_and_to_what_to_do() -> None:
+    for rule in (rule for group in alerts()["groups"] for rule in group["rules"]):
+        page, docs = rule["annotations"]["page_url"], rule["annotations"]["runbook_url"]
+        assert is_page(page.removeprefix("{{ $externalLabels.broker_page }}")), rule["alert"]
+        name = docs.removeprefix("{{ $externalLabels.broker_docs }}/how-to/").removesuffix(".html")
+        assert (Path(__file__).parents[2] / f"docs/how-to/{name}.md").is_file(), rule["alert"]
+
+
+def is_page(address: str) -> bool:
+    """Whether some route of the page answers at an address whose variables are filled."""
+    filled = re.sub(r"\$\{[^}]*\}", "x", address)
+    return any(re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", route), filled) for route in page_routes())
+
+
+@cache
+def page_routes() -> tuple[str, ...]:
+    return tuple(route.path for module in pages() for route in importlib.import_module(module).router.routes)
+
+
+def test_the_dashboard_leads_back_to_pages_that_there_are() -> None:
+    links = dashboard()["links"] + [
+        one for panel in dashboard()["panels"] for one in panel["fieldConfig"]["defaults"].get("links", [])
+    ]
+    assert len(links) > 20
+    for one in links:
+        assert one["url"].startswith("${page}"), one
+        assert is_page(one["url"].removeprefix("${page}")), one
+
+
+def test_links_and_queries_use_labels_that_the_series_have_and_variables_that_there_are() -> None:
+    variables = {one["name"] for one in dashboard()["templating"]["list"]}
+    assert variables == {"datasource", "page", "vo", "share", "queue"}
+    for panel in dashboard()["panels"]:
+        grouped = [found for one in panel["targets"] for found in re.findall(r"\bby \(([^)]*)\)", one["expr"])]
+        kept = {label for found in grouped for label in found.split(", ")}
+        for one in panel["fieldConfig"]["defaults"].get("links", []):
+            for text in (one["url"], one["title"]):
+                assert set(re.findall(r"labels\.(\w+)", text)) <= kept, panel["title"]
+        for target in panel["targets"]:
+            assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables, panel["title"]
+
+
+def test_the_health_of_the_whole_is_counted(database: Database, tmp_path: Path) -> None:
+    with database.begin() as connection:
+        connection.execute(
+            sa.text("""
+                INSERT INTO broker.agent_pauses (agent, reason, editor, set_at, until) VALUES
+                    ('timeouts', 'r', 'brake', now(), now() + interval '1 h'),
+                    ('cric', 'r', 'ann', now(), now() + interval '1 h'),
+                    ('sites', 'r', 'ann', now() - interval '2 h', now() - interval '1 h');
+                INSERT INTO broker.plugin_calls
+                VALUES (date_trunc('hour', now()), 'production_job', 'fell_back', 'r', 3);
+                INSERT INTO doma_panda.jobsactive4 (pandaid, jobstatus, vo, gshare) VALUES
+                    (1, 'running', 'atlas', 'A'), (2, 'running', 'atlas', 'A'), (3, 'activated', NULL, NULL);
+                INSERT INTO broker.incidents
+                    (id, kind, code, about, severity, sentence, page, began_at, opened_at, seen_at)
+                VALUES (gen_random_uuid(), 'alarm', 'c', 'a', 'info', 's', '/', now(), now(), now());
+                INSERT INTO broker.notifications
+                    (incident, event, channel, address, rule, planned_at, not_before, tries, state, ended_at)
+                SELECT id, 'opened', 'ops', n, 'r', now(), now(), tries, state, ended
+                FROM broker.incidents, (VALUES ('1', 0, 'waiting', NULL), ('2', 1, 'waiting', NULL),
+                    ('3', 1, 'delivered', now()), ('4', 1, 'delivered', now() - interval '2 d'))
+                    AS x (n, tries, state, ended)""")
+        )  # fmt: skip
+    metrics = BrokerMetrics(database, (), lambda: 0.0, tmp_path)
+    metrics.text()
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE broker.plugin_calls SET calls = 5")
+    metrics._shown = None
+    found = {
+        (one.name, *sorted(one.labels.values())): one.value
+        for family in text_string_to_metric_families(metrics.text().decode())
+        for one in family.samples
+    }
+    assert found["broker_agent_paused", "brake", "timeouts"] == found["broker_agent_paused", "cric", "operator"] == 1
+    assert ("broker_agent_paused", "operator", "sites") not in found
+    assert found["broker_plugin_calls_total", "fell_back", "production_job", "r"] == 2
+    assert found["broker_jobs", "A", "atlas", "running"] == 2 and found["broker_jobs", "", "", "activated"] == 1
+    told = {
+        state: found["broker_notifications", *sorted(("ops", state))] for state in ("waiting", "failing", "delivered")
+    }
+    assert told == {"waiting": 1.0, "failing": 1.0, "delivered": 1.0}
+    assert found["broker_database_bytes",] > 1e6
+    assert 0 < found["broker_disk_free_bytes",] <= found["broker_disk_bytes",]
 
 
 @pytest.mark.parametrize("expression", expressions())

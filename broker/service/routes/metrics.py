@@ -9,15 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from broker.domain.rejection_counts import CANDIDATE, QueueCounts
-from broker.service.statements import metric_reads
+from broker.service.routes.health_gauges import disk_gauges, health_gauges, job_gauges
+from broker.service.statements import metric_health, metric_reads
 from broker.service.statements.metric_reads import Standing
 from broker.store.connection.database import Database
 
@@ -28,6 +31,8 @@ CYCLE_BUCKETS_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 REQUEST_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0)
 FRESH_S = 1.0
 """Metrics that are younger are shown again: two scrapers cost no more than one."""
+JOBS_FRESH_S = 60.0
+"""Likewise for counts that look at all jobs."""
 
 
 Key = tuple[Any, ...]
@@ -54,10 +59,12 @@ class BrokerMetrics(Collector):
         database: with the aggregates.
         queues: that are labels.
         steady_s: a clock that never goes back.
+        home: the folder whose file system must not be full.
     """
 
-    def __init__(self, database: Database, queues: tuple[str, ...], steady_s: Callable[[], float]) -> None:
-        self._database, self._queues, self._steady_s = database, queues, steady_s
+    def __init__(self, database: Database, queues: tuple[str, ...], steady_s: Callable[[], float], home: Path) -> None:
+        self._database, self._queues, self._steady_s, self._home = database, queues, steady_s, home
+        self._plugin_calls, self._jobs_of_shares = Growth(), (float("-inf"), list[tuple[str, str, str, int]]())
         self._lock = threading.Lock()
         self._decided, self._rejected, self._last_run = Growth(), Growth(), -1
         self._shown: tuple[float, bytes] | None = None
@@ -74,6 +81,9 @@ class BrokerMetrics(Collector):
         self._jobs = Counter("broker_jobs_assigned", "Jobs that were assigned to queues.", ("brokerage",), **made)
         self._rejections = Counter(
             "broker_rejections", "Queues that a rule rejected, over all decisions.", ("brokerage", "rule"), **made
+        )
+        self._plugin = Counter(
+            "broker_plugin_calls", "Calls of the plug-in for JEDI.", ("brokerage", "outcome", "reason"), **made
         )
         self._cycles = Counter("broker_cycles", "Cycles that ended, by outcome.", ("agent", "outcome"), **made)
         self._cycle_s = Histogram(
@@ -113,10 +123,24 @@ class BrokerMetrics(Collector):
                 self._last_run = metric_reads.last_finished(connection)
             runs = metric_reads.finished_after(connection, self._last_run)
             standing = metric_reads.standing(connection, self._database.names, self._queues)
+            health = metric_health.read_health(connection)
+            jobs = self._jobs_by_share(connection)
         self._count_decisions(decided)
         self._count_rejections(packed)
         self._count_runs(runs)
-        return [*gauges(standing), *wanted_pilots(standing, self._queues), *submitted_pilots(standing)]
+        for (_, brokerage, outcome, reason), grown in self._plugin_calls.of(
+            {one[:4]: one[4] for one in health.plugin}
+        ).items():
+            self._plugin.labels(brokerage, outcome, reason).inc(grown)
+        pilots = (*wanted_pilots(standing, self._queues), *submitted_pilots(standing))
+        return [*gauges(standing), *pilots, *health_gauges(health), *job_gauges(jobs), *disk_gauges(self._home)]
+
+    def _jobs_by_share(self, connection: sa.Connection) -> list[tuple[str, str, str, int]]:
+        """Counted once a minute: it looks at all jobs."""
+        now_s = self._steady_s()
+        if now_s - self._jobs_of_shares[0] > JOBS_FRESH_S:
+            self._jobs_of_shares = (now_s, metric_health.jobs_of_shares(connection, self._database.names))
+        return self._jobs_of_shares[1]
 
     def _count_decisions(self, rows: list[metric_reads.DecisionCount]) -> None:
         by_key: dict[Key, int] = {}
