@@ -13,7 +13,7 @@ from agents.lifecycle import ending_options as job_moving
 from agents.lifecycle.ending_options import EndingOptions, Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
-from broker.gdpconfig.tuning import Tuning
+from broker.gdpconfig.publish import Published
 from broker.lifecycle.model.analysis_rebrokerage import RULE, JobSet, SetVerdict, check_job_set
 from broker.lifecycle.model.jobs import REASSIGNED, WaitingJob
 from broker.lifecycle.model.limits import ACTIVITY, LEAST_WAIT, analysis_limits
@@ -65,8 +65,9 @@ class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
     title = "analysis rebrokerage: users' jobs are taken back from queues where their submission makes no progress"
     options_type = EndingOptions
 
-    def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
+    def look(self, connection: sa.Connection, context: CycleContext, published: Published) -> _Found:
         """Judge every submission that waits, once."""
+        tuning = published.tuning(None)
         catalogue, inputs = self.inputs_of(connection, context, tuning)
         queues = inputs.timeout_context.queues
         least_wait_s, activity_s = tuning.number(LEAST_WAIT) * _HOUR_S, tuning.number(ACTIVITY) * _HOUR_S

@@ -1,4 +1,4 @@
-"""The agent that takes waiting jobs back from queues that have far more of them than they run."""
+"""The agent that takes waiting jobs back from queues that have far more of them than they run, or where jobs fail."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pydantic import Field
 
 from agents.lifecycle import ending_options as job_moving
 from agents.lifecycle.ending_options import EndingOptions, Moved
+from agents.lifecycle.failing_places import MAX_MOVES, FailingPicks, look_at_failing
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
+from broker.gdpconfig.publish import Published
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.model.fast_rebrokerage import RULE, SLOTS, UNKNOWN_QUEUE, FastVerdict, check_shares
 from broker.lifecycle.model.jobs import FAST_REBROKERAGE, WaitingJob
@@ -20,8 +22,6 @@ from broker.lifecycle.model.limits import FRACTION, RATIO, THRESHOLD, fast_limit
 from broker.lifecycle.statements import rebrokerage_reads
 from broker.lifecycle.statements.actions import JobAction
 from broker.store.connection.tables import TableCatalogue
-
-MAX_MOVES = "FAST_REBRO_MAX_MOVES"
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,23 @@ class _Picks:
 
 @dataclass(frozen=True)
 class _Found(Findings):
-    """What was picked at each queue, of each share, and the tuning it was picked by."""
+    """What was picked where jobs fail, and at each queue, of each share, and the tuning it was picked by."""
 
     picks: list[_Picks]
     tuning: Tuning
+    failing: FailingPicks
 
     def moves(self) -> list[JobAction]:
-        """The jobs of the shares that have a threshold of their own."""
-        return [_move(job, one.verdict) for one in self.picks if one.verdict.triggers for job in one.jobs]
+        """The jobs that wait where jobs fail, then those of the shares that have a threshold of their own."""
+        first = self.failing.moves()
+        gone = {move.pandaid for move in first}
+        own = [_move(job, one.verdict) for one in self.picks if one.verdict.triggers for job in one.jobs]
+        return [*first, *(move for move in own if move.pandaid not in gone)]
 
     def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
-        """One object a queue and share."""
-        return (_message(one, self.tuning, moved, writes=writes) for one in self.picks)
+        """One object a queue where jobs fail, and one a queue and share."""
+        yield from self.failing.messages(moved, dry_run=not writes)
+        yield from (_message(one, self.tuning, moved, writes=writes) for one in self.picks)
 
     def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
         """Queues, shares at queues, and jobs."""
@@ -57,6 +62,7 @@ class _Found(Findings):
             "overloaded": len(overloaded),
             "only_reported": sum(not one.verdict.triggers for one in overloaded),
             "moved_often": sum(one.moved_often for one in overloaded),
+            "where_jobs_fail": len(self.failing.jobs),
             "picked": len(moves),
             "moved": len(moved.acted),
             "skipped": len(moved.skipped),
@@ -77,11 +83,14 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
     """Closes the excess of waiting jobs of a share at a queue, so that their input is brokered again."""
 
     name = "fast_rebrokerage"
-    title = "fast rebrokerage: waiting jobs are taken back from queues that have far more of them than they run"
+    title = (
+        "fast rebrokerage: waiting jobs are taken back from queues with far more of them than they run, or that fail"
+    )
     options_type = FastRebrokerageOptions
 
-    def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
+    def look(self, connection: sa.Connection, context: CycleContext, published: Published) -> _Found:
         """Look at every queue and share once; the excess goes where the share has a threshold."""
+        tuning = published.tuning(None)
         catalogue, inputs = self.inputs_of(connection, context, tuning)
         queues = {name: queue for name, queue in inputs.timeout_context.queues.items() if queue.known}
         loads = rebrokerage_reads.read_loads(connection, catalogue, self.process.job_statistics)
@@ -94,10 +103,13 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
         limits = fast_limits(tuning, {load.gshare for load in loads if load.gshare is not None})
         verdicts = check_shares(loads, limits, exempt, settling)
         picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
+        not_moved = {name for name, why in exempt.items() if why != SLOTS}
+        failing = look_at_failing(connection, catalogue, context, published, queues, not_moved)
         notes = inputs.notes_on(("queues",))
+        notes += [failing.note] if failing.note else []
         if unknown:
             notes.append(f"jobs at {len(unknown)} queues that are not on record were left alone, but counted")
-        return _Found(notes, catalogue, picks, tuning)
+        return _Found(notes, catalogue, picks, tuning, failing)
 
     def _pick(
         self,

@@ -18,6 +18,7 @@ from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs, r
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake
 from agents.service.configuration import ProcessSettings, config_file
+from broker.gdpconfig.publish import Published
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.statements.actions import ActionContext, JobAction
 from broker.lifecycle.statements.scan import count_live
@@ -115,7 +116,7 @@ class RebrokerageAgent(JobEndingAgent[EndingT]):
     """Takes waiting jobs back from queues."""
 
     @abstractmethod
-    def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> Findings:
+    def look(self, connection: sa.Connection, context: CycleContext, published: Published) -> Findings:
         """Read and decide, in a read-only transaction."""
 
     def cycle(self, context: CycleContext) -> CycleReport:
@@ -124,7 +125,7 @@ class RebrokerageAgent(JobEndingAgent[EndingT]):
         started = perf_counter()
         published = tuning_of(context)
         with context.database.read_snapshot() as connection:
-            found = self.look(connection, context, published.tuning(None))
+            found = self.look(connection, context, published)
             live = count_live(connection, found.catalogue)
         context.check()
         loaded_s = perf_counter() - started

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from broker.domain.task_failures import EVIDENCE, fails_here
+
 HealthState = Literal["healthy", "suspected", "excluded", "probation"]
 End = Literal["finished", "failed", "payload_failed"]
 #: Kinds of jobs that are judged apart, by the brokerage that places them.
@@ -46,6 +48,7 @@ class HealthLimits:
         run_of_task: outcomes of one task in a row that count in full; the k-th after them counts 1/k.
         tasks: failures of so many tasks are wanted; of ``control_tasks`` where at least the share ``control_finished``
             of their jobs finished at other queues within ``control_s``; ``node_tasks`` at a node.
+        task_evidence: a task with so much against it here counts no more against the queue while no other task fails.
         forgotten_s: evidence is dropped after so long without an end.
         probe_jobs, probe_finished: jobs of a probation, and how many of them must finish.
         first_s, longest_s: for how long a queue is closed at first, doubled with each failed probation, and at most.
@@ -68,6 +71,7 @@ class HealthLimits:
     control_finished: float = 0.9
     control_s: float = 6 * HOUR_S
     node_tasks: int = 2
+    task_evidence: float = EVIDENCE
     forgotten_s: float = DAY_S
     probe_jobs: int = 5
     probe_finished: int = 4
@@ -259,10 +263,12 @@ class HealthFold:
     def add(self, job: EndedJob) -> None:
         """Fold one end."""
         counts = job.end == "failed" or (job.end == "payload_failed" and self._finishes_elsewhere(job.jeditaskid, job))
+        hours = self.task_hours.get(job.jeditaskid, {})
+        alone = counts and fails_here(hours, job.queue, job.ended_s, self.limits.task_evidence)
         self._count_task(job)
-        self._at(job, "", counts=counts)
+        self._at(job, "", counts=counts, alone=alone)
         if job.node:
-            self._at(job, job.node, counts=counts)
+            self._at(job, job.node, counts=counts, alone=alone)
 
     def advance(self, now_s: float) -> None:
         """Let time pass at all places."""
@@ -272,7 +278,8 @@ class HealthFold:
             if (place.state, place.changed_s) != before:
                 self.touched.add(key)
 
-    def _at(self, job: EndedJob, node: str, *, counts: bool) -> None:
+    def _at(self, job: EndedJob, node: str, *, counts: bool, alone: bool) -> None:
+        """Count an end at a queue or node; a task that fails here is known, and says no more while no other does."""
         key = (job.queue, job.kind, node)
         place = self.places.get(key)
         if place is None:
@@ -280,6 +287,7 @@ class HealthFold:
             if node and self._nodes is not None:
                 self._nodes.setdefault(key[:2], set()).add(node)
         self.touched.add(key)
+        counts = counts and not (alone and {*place.tasks} <= {job.jeditaskid})
         found = place.add(job, self.limits, counts=counts) and self._tasks_suffice(place, job)
         if found and (not node or self._node_may_go(job)):
             place.exclude(job.ended_s, self.limits)

@@ -36,6 +36,7 @@ from broker.snapshot.sources.resource_types import RESOURCE_TYPES
 from broker.snapshot.sources.slots import SLOTS
 from broker.snapshot.sources.software import SOFTWARE
 from broker.snapshot.sources.storages import STORAGES
+from broker.snapshot.sources.task_failures import TaskFailuresSource
 from broker.snapshot.sources.task_queues import TaskQueues
 from broker.snapshot.sources.task_resource_types import TaskResourceTypes
 from broker.snapshot.sources.user_jobs import USER_JOBS
@@ -75,6 +76,7 @@ OFFERED_SOURCES: tuple[type[Source], ...] = (
     RecentStarts,
     TaskQueues,
     QueueHealthSource,
+    TaskFailuresSource,
 )
 
 NAMES = tuple(source.name for source in GRID_SOURCES)

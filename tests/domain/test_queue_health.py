@@ -43,7 +43,7 @@ def failing(count: int, tasks: int, **more: object) -> list[EndedJob]:
 @pytest.mark.parametrize(
     ("failures", "tasks", "state"),
     [(7, 3, "suspected"), (8, 3, "excluded"), (4, 3, "suspected"), (3, 3, "healthy"), (40, 2, "suspected"),
-     (200, 1, "suspected")],
+     (200, 1, "healthy")],
 )  # fmt: skip
 def test_a_queue_is_closed_by_failures_of_three_tasks(failures: int, tasks: int, state: str) -> None:
     assert folded(*failing(failures, tasks)).places[HERE].state == state
@@ -74,9 +74,17 @@ def test_failures_of_the_payload_count_only_where_the_task_finishes_elsewhere() 
 
 
 def test_outcomes_of_one_task_in_a_row_weigh_less_and_less() -> None:
-    places = [folded(*failing(count, 1)).places[HERE].statistic for count in (1, 2, 3, 4, 5)]
+    first = job(0, 9, at_s=START_S - 60.0)
+    places = [folded(first, *failing(count, 1)).places[HERE].statistic for count in (1, 2, 3, 4, 5)]
     one = math.log(0.7 / 0.2)
-    assert places == pytest.approx([one, 2 * one, 3 * one, 3.25 * one, 3.45 * one])
+    assert places == pytest.approx([2 * one, 3 * one, 4 * one, 4.25 * one, 4.45 * one])
+
+
+def test_a_task_that_fails_here_alone_counts_no_more_until_another_fails() -> None:
+    one = math.log(0.7 / 0.2)
+    assert folded(*failing(50, 1)).places[HERE].statistic == pytest.approx(3 * one)
+    place = folded(*failing(50, 1), job(50, 7), *[job(51 + n, n % 2) for n in range(2)]).places[HERE]
+    assert (place.failed, place.tasks) == (6, (0, 7, 1))
 
 
 def test_a_queue_that_always_fails_a_third_is_compared_with_its_own_rate() -> None:

@@ -103,6 +103,8 @@ KEEPS_ALL = {
     "production_job-panda-output_scope",
     "production_job-queue_unhealthy",
     "analysis_job-queue_unhealthy",
+    "production_job-task_fails_here",
+    "analysis_job-task_fails_here",
 }
 ALONE = [case for case in EVERY if is_alone(case.values[1])]
 

@@ -71,6 +71,7 @@ from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.rules.shared.filters.requested_cores import RequestedCores
 from broker.rules.shared.filters.shortwalltime import Shortwalltime
 from broker.rules.shared.filters.submit_pool import SubmitPool
+from broker.rules.shared.filters.task_fails_here import TaskFailsHere
 from broker.snapshot.snapshot import Snapshot
 from broker.work.assemble import CycleWork
 
@@ -125,6 +126,7 @@ TEMPORARY: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
     QueueCap(),
     BadJobs(),
     QueueUnhealthy(),
+    TaskFailsHere(),
     UserQueueLength(),
 )
 

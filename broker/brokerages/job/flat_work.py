@@ -163,12 +163,13 @@ def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: C
         beside: of another cycle over the same work.
     """
     queues = np.zeros(len(cycle.snapshot.queues), dtype=QUEUE)
-    queues["unified"], queues["own_size"] = cycle.snapshot.queues.unified, cycle.jobs_at_a_time(0)
+    queues["unified"], queues["own_size"] = cycle.snapshot.queues.unified, cycle.job_groups
     chunks = _chunks(work) if beside is None else beside.chunks.copy()
     parts = parts_of(work, chunks) if beside is None else beside.parts
     for name, column in zip(state._fields, state, strict=True):
         if name in (CHUNK.names or ()):
             chunks[name] = column
+    chunks["one_queue"] = cycle.with_one_queue
     files = _files(work) if beside is None else beside.files
     return Columns(chunks, queues, _limits(cycle, work), files, places_of(cycle, work, parts))
 

@@ -83,6 +83,7 @@ from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.rules.shared.filters.requested_cores import RequestedCores
 from broker.rules.shared.filters.shortwalltime import Shortwalltime
 from broker.rules.shared.filters.submit_pool import SubmitPool
+from broker.rules.shared.filters.task_fails_here import TaskFailsHere
 from broker.snapshot.snapshot import Snapshot
 
 NAME = "production_job"
@@ -147,6 +148,7 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
     # what was tried there lately in vain
     Rebrokered(),
     QueueUnhealthy(),
+    TaskFailsHere(),
     # input: these compare the candidates that are left, so they come when all else has been asked
     Io(),
     # what was skipped for now is out here, so the rest is asked only of queues that could be used at once

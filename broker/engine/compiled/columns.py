@@ -120,6 +120,7 @@ CHUNK = np.dtype(
         ("min_weight", "f8"),
         ("may_bootstrap", "?"),
         ("group", "i8"),  # jobs that a candidate is given at a time
+        ("one_queue", "?"),  # a single pre-assigned queue, which gets all jobs whatever its own size is
         ("task", "i8"),  # with the next two, the words of the random stream beside the seed
         ("dataset", "i8"),
         ("memory", "i8"),
@@ -155,7 +156,7 @@ CHUNK = np.dtype(
         ("kind", "i8"),  # row of the limits of queues
     ]
 )
-#: What is read of a candidate.
+#: What is read of a candidate; an ``own_size`` below 0 is given once by a chunk, and not again.
 QUEUE = np.dtype([("unified", "i8"), ("own_size", "i8")])
 #: What a candidate allows the jobs of chunks of one kind; 0 is no limit.
 LIMITS = np.dtype(

@@ -121,7 +121,7 @@ def _placed(
     if ended and last[0] > 0 and last[0] < columns.queues[out.place[b, last[1]]].own_size:
         _give_back(last[0], last[2], AT_LAST, cursor, used)
         for at in range(count):
-            flags[ALLOWED, at] = columns.queues[out.place[b, at]].own_size <= 0
+            flags[ALLOWED, at] = _own_size(columns, row, out.place[b, at]) == 0
         _pass(b, row, state, figures, flags, last, columns, fit, seconds, cursor, used, seen, holds, out)
     return int(cursor[MADE])
 
@@ -188,8 +188,8 @@ def _pass(
             at = _drawn(TRIED, state, figures, flags)
         if at < 0:
             return False
-        own = columns.queues[out.place[b, at]].own_size
-        wanted = own if own > 0 else columns.chunks[row].group
+        own = _own_size(columns, row, out.place[b, at])
+        wanted = abs(own) if own != 0 else columns.chunks[row].group
         waits, queued, weight = flags[WAITS, at], figures[QUEUED, at], figures[WEIGHT, at]
         if math.isnan(fit[at, KNOWN]):
             fit[at, KNOWN] = 1.0 if walltimes(row, out.place[b, at], columns, seconds[at]) else 0.0
@@ -215,7 +215,7 @@ def _pass(
         if made:
             last[0], last[1], last[2] = made, at, before
             _copy(BEFORE, AT_LAST, used)
-            _try_all(flags)
+            _try_again(at, own, flags)
         else:
             flags[WAITS, at], figures[QUEUED, at], figures[WEIGHT, at] = waits, queued, weight
             flags[TRIED, at] = False
@@ -232,6 +232,21 @@ def _until_split(first: int, made: int, start: int, here: Bools, numbers: Ints) 
         if here[numbers[1, first + job] - start] and not here[numbers[2, first + job] - start - 1]:
             return job + 1
     return made
+
+
+@inlined
+def _own_size(columns: Columns, row: int, queue: int) -> int:
+    """Jobs that a chunk gives a queue at a time: 0 as many as usual; below 0 once, unless it is its only queue."""
+    own = columns.queues[queue].own_size
+    return 0 if own < 0 and columns.chunks[row].one_queue else own
+
+
+@inlined
+def _try_again(at: int, own: int, flags: AnyArray) -> None:
+    """After jobs were given to a candidate all may be drawn, but one that gets them once."""
+    if own < 0:
+        flags[ALLOWED, at] = False
+    _try_all(flags)
 
 
 @inlined

@@ -75,14 +75,14 @@ class JobCycle:
         self.published: QueueTable = snapshot.queues
         snapshot = tightened(snapshot, [column for key, column in TIGHTENING_KEYS.items() if self._steps.flag(key)])
         self.snapshot, self.work, self.tuning, self.chain = snapshot, work, tuning, chain
-        self._grid = grid_facts(snapshot)
-        self._candidates: QueueTable = candidate_row(snapshot.queues)
+        self._grid, self._candidates = grid_facts(snapshot), candidate_row(snapshot.queues)
         self._unusable = frozenset(state.name for state in snapshot.states if not state.usable)
         self._every: Ints = np.arange(len(snapshot.queues))
         self._data: DataFacts = self._gathered()
         self._facts = self._cycle_facts(work.chunks)
         self._accounting_names, self._accounting_codes = distinct(self._facts.accounting_key)
         self._vetoes = chain.steps.veto.reasons(work.chunks, self._facts.initial, snapshot)
+        self.with_one_queue: Bools = self._facts.one_preassigned
         self._begin()
 
     def _gathered(self) -> DataFacts:
@@ -104,7 +104,7 @@ class JobCycle:
         self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
         self._limits = self._limits_of(chunks)
-        self._jobs_at_a_time = group_sizes(snapshot, probing=self._steps.flag("LEARNED_FAILING_QUEUES"))
+        self.job_groups = group_sizes(snapshot, chunks, probing=self._steps.flag("LEARNED_FAILING_QUEUES"))
         details = any(rule.reads_details for rule in chain.cuts)
         self._details = LoadDetailFacts(snapshot, self._facts.accounting_key, chunks) if details else None
         self._views, faults = prepare(chain, snapshot, self.work, chain.tunings(self.tuning))
@@ -139,7 +139,7 @@ class JobCycle:
     def block_rows(self, *, ranked: bool = True) -> Iterator[slice]:
         """The chunks of each block; ``ranked``: the blocks are to be ranked, as far as that is needed."""
         size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
-        # the first block is ranked as a whole, which is thrown away for all chunks but the first of a accounting key
+        # a ranking of the first block is thrown away for all chunks but the first of an accounting key
         start, stop = 0, LEAST_BLOCK if ranked and not self._independent else size
         while start < len(self.work.chunks):
             yield slice(start, min(stop, len(self.work.chunks)))
@@ -332,8 +332,8 @@ class JobCycle:
         return block.evaluation.feasible, block.evaluation.reason, *block.factors, block.facts.all_local, *limits
 
     def jobs_at_a_time(self, row: int) -> Ints:
-        """(Q,): jobs that the chunk of a row gives each candidate at a time, 0 where it has no number of its own."""
-        return self._jobs_at_a_time
+        """(Q,): jobs that the chunk of a row gives each candidate at a time, 0 for the usual number; below 0 once."""
+        return np.maximum(self.job_groups, 0) if self.with_one_queue[row] else self.job_groups
 
     @cached_property
     def unusable_sources(self) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ class Candidates:
     """The chosen candidates of a chunk (length C), best first.
 
     ``queued`` and ``cap``: jobs queued there and how many may be; NaN is unlimited. ``bootstrap`` marks candidates
-    without any jobs, each of which gets one group first. ``chunk_size`` is the candidate's own group size, 0 without.
+    without any jobs, each of which gets one group first. ``chunk_size`` is the candidate's own group size, 0 without; a
+    negative one is given once and not again.
     """
 
     weight: Floats
@@ -103,17 +104,20 @@ def distribute(candidates: Candidates, source: JobSource, size: int, random: np.
     """
     draw = _Draw(candidates, random)
     own: list[int] = candidates.chunk_size.tolist()
-    wanted = [one if one > 0 else size for one in own]
-    groups, end = _pass(source, wanted, draw, [True] * len(own))
+    wanted = [abs(one) if one else size for one in own]
+    allowed, once = [True] * len(own), [one < 0 for one in own]
+    groups, end = _pass(source, wanted, draw, allowed, once)
     last = groups[-1] if groups else None
     if end == "no_files" and last is not None and 0 < last.jobs < own[last.candidate]:
         source.take_back()
-        more, end = _pass(source, wanted, draw, [one <= 0 for one in own])
+        more, end = _pass(source, wanted, draw, [one == 0 for one in own], once)
         groups = groups[:-1] + more
     return Distribution(tuple(groups), end)
 
 
-def _pass(source: JobSource, wanted: list[int], draw: _Draw, allowed: list[bool]) -> tuple[list[Group], End]:
+def _pass(
+    source: JobSource, wanted: list[int], draw: _Draw, allowed: list[bool], once: list[bool]
+) -> tuple[list[Group], End]:
     groups: list[Group] = []
     # candidates that made nothing of the next file would make nothing of it again
     tried = allowed.copy()
@@ -129,6 +133,7 @@ def _pass(source: JobSource, wanted: list[int], draw: _Draw, allowed: list[bool]
         made = source.make(chosen, wanted[chosen])
         if made:
             groups.append(Group(chosen, made))
+            allowed[chosen] &= not once[chosen]
             tried = allowed.copy()
         else:
             draw.give_back(chosen)

@@ -145,14 +145,19 @@ def settling_shares(connection: sa.Connection, now: datetime, settle_s: float) -
 
 
 def moved_often(
-    connection: sa.Connection, catalogue: TableCatalogue, pandaids: Iterable[int], most: int, now: datetime
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    pandaids: Iterable[int],
+    most: int,
+    now: datetime,
+    rule: str = RULE,
 ) -> set[int]:
-    """Those of the jobs whose input the fast rebrokerage has moved ``most`` times or more within 24 hours."""
+    """Those of the jobs whose input a rule has moved ``most`` times or more within 24 hours."""
     parts = {
         "files": catalogue.source("filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "type")),
         "datasets": catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid")),
     }
-    values = {"rule": RULE, "since": now - timedelta(hours=24), "most": most, "pandaids": list(pandaids)}
+    values = {"rule": rule, "since": now - timedelta(hours=24), "most": most, "pandaids": list(pandaids)}
     return set(connection.execute(sa.text(_COUNT_MOVES.format(**parts)), values).scalars())
 
 

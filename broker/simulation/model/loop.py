@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import process_time
 from typing import Protocol, runtime_checkable
@@ -13,12 +13,14 @@ from broker.simulation.model.events import EventQueue
 from broker.simulation.model.grid import Grid
 from broker.simulation.model.information import GridView, Information
 from broker.simulation.model.job_states import NOT_YET, STAYS, TRANSFERRING, Job, TaskState
-from broker.simulation.model.policies.base import Factory
+from broker.simulation.model.policies.base import Factory, WaitingJobs
 from broker.simulation.model.records import RunColumns, Series, Tally
 from broker.simulation.model.scenario import Scenario, Task, check
 
-#: Seconds of virtual time between two looks at jobs that have waited for too long, and between two samples of the grid.
+#: Seconds of virtual time between two looks at jobs that have waited for too long, at those that wait where jobs fail,
+#: and between two samples of the grid.
 TIMEOUT_PERIOD_S = 1800.0
+FAILING_PERIOD_S = 120.0
 SAMPLE_PERIOD_S = 600.0
 
 
@@ -28,6 +30,15 @@ class Seeing(Protocol):
 
     def see(self, grid: Grid) -> None:
         """Take the grid."""
+        ...
+
+
+@runtime_checkable
+class TakesBack(Protocol):
+    """A policy that takes jobs back where it has found jobs failing, more often than jobs that waited for too long."""
+
+    def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """Positions of the waiting jobs that are taken back."""
         ...
 
 
@@ -104,6 +115,8 @@ class ClosedLoop:
         self.grid.done = self._task_done
         self.events.at(scenario.cycle_s, self._cycle)
         self.events.at(TIMEOUT_PERIOD_S, self._timeouts)
+        if isinstance(self.policy, TakesBack):
+            self.events.at(FAILING_PERIOD_S, self._take_back, self.policy.failing)
         self.events.at(0.0, self._sample)
         self.events.at(3600.0, self._hourly)
 
@@ -189,19 +202,28 @@ class ClosedLoop:
 
     def _timeouts(self) -> None:
         self.events.after(TIMEOUT_PERIOD_S, self._timeouts)
+        waiting = self._waiting()
+        if waiting.jobs:
+            for position in self.policy.overdue(self.information.view(), waiting):
+                self.grid.tally.timed_out += 1
+                self.grid.take_back(waiting.jobs[position])
+
+    def _take_back(self, failing: Callable[[GridView, WaitingJobs], Sequence[int]]) -> None:
+        self.events.after(FAILING_PERIOD_S, self._take_back, failing)
+        waiting = self._waiting()
+        if waiting.jobs:
+            for position in failing(self.information.view(), waiting):
+                self.grid.take_back(waiting.jobs[position])
+
+    def _waiting(self) -> WaitingColumns:
         jobs = [job for waiting in self.grid.waiting_jobs for job in waiting]
-        if not jobs:
-            return
-        columns = WaitingColumns(
+        return WaitingColumns(
             jobs,
             [job.assigned_s for job in jobs],
             [job.queue for job in jobs],
             [job.priority for job in jobs],
             [job.task for job in jobs],
         )
-        for position in self.policy.overdue(self.information.view(), columns):
-            self.grid.tally.timed_out += 1
-            self.grid.take_back(jobs[position])
 
     def _hourly(self) -> None:
         self.events.after(3600.0, self._hourly)

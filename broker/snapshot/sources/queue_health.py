@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
-from broker.domain.queue_health import HealthLimits, HealthState
+from broker.domain.queue_health import HealthLimits, HealthState, kind_of
+from broker.domain.work import WorkTable
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source import Source, SourceLimit, StatementRead
@@ -18,9 +19,17 @@ from broker.snapshot.source import Source, SourceLimit, StatementRead
 QUEUE_HEALTH = "queue_health"
 #: Twice the period of the agent ``outcomes`` as shipped.
 MAX_AGE_S = 240.0
-_COLUMNS = (
+STATE_COLUMNS = (
     "queue", "kind", "state", "statistic", "since_s", "last_s", "ended", "failed", "tasks", "until_s", "probes_ended",
 )  # fmt: skip
+#: Probe jobs are those made since the probation began; the ended ones are counted by the agent, these are the others.
+_PROBES = " UNION ALL ".join(
+    f"SELECT count(*) AS jobs FROM {{{table}}} AS j WHERE j.computingsite = h.queue"  # noqa: S608 - constants
+    " AND (coalesce(j.prodsourcelabel, '') = ANY(ARRAY['user', 'panda'])) = (h.kind = 'analysis')"
+    " AND j.creationtime >= to_timestamp(h.changed_s) AT TIME ZONE 'UTC'"
+    for table in ("active", "defined")
+)
+_JOBS = ("computingsite", "prodsourcelabel", "creationtime")
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class LearnedHealth:
         statistic: logarithm of the likelihood ratio of failing over usual.
         failed_jobs, ended_jobs, failed_tasks: what it is made of, and within how many hours these jobs ended.
         until_s: when the state ends by itself (seconds since 1970 UTC); NaN where it does not.
-        probes: jobs of the probation that have ended.
+        probes: jobs of the probation that have ended; ``probes_there``: those that were sent and have not ended.
     """
 
     state: HealthState
@@ -42,6 +51,13 @@ class LearnedHealth:
     hours: float
     until_s: float
     probes: int = 0
+    probes_there: int = 0
+
+    @property
+    def probe_room(self) -> int:
+        """How many more probe jobs may be sent in this probation; 0 in any other state."""
+        sent = self.probes + self.probes_there
+        return max(0, HealthLimits().probe_jobs - sent) if self.state == "probation" else 0
 
 
 LearnedQueues = Mapping[tuple[str, str], LearnedHealth]
@@ -55,10 +71,13 @@ class QueueHealthSource(Source):
     reads = (
         StatementRead(
             name=QUEUE_HEALTH,
-            columns_stored=_COLUMNS,
-            statement="SELECT queue, kind, state, statistic, since_s, last_s, ended, failed,"
-            " cardinality(tasks) AS tasks, until_s, probes_ended"
-            " FROM broker.queue_health WHERE node = '' AND state <> 'healthy' ORDER BY queue, kind",
+            columns_stored=(*STATE_COLUMNS, "probes_there"),
+            statement="SELECT queue, kind, state, statistic, since_s, last_s, ended, failed,"  # noqa: S608 - constants
+            " cardinality(tasks) AS tasks, until_s, probes_ended,"
+            f" CASE WHEN state = 'probation' THEN (SELECT sum(jobs) FROM ({_PROBES}) AS made)::bigint ELSE 0 END"
+            " AS probes_there"
+            " FROM broker.queue_health AS h WHERE node = '' AND state <> 'healthy' ORDER BY queue, kind",
+            tables={"active": ("jobsactive4", _JOBS), "defined": ("jobsdefined4", _JOBS)},
         ),
     )
     limit = SourceLimit(max_age_s=MAX_AGE_S)
@@ -66,37 +85,66 @@ class QueueHealthSource(Source):
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> LearnedQueues:
         """Build, by queue and kind, the queues that are not healthy."""
-        found = {}
-        for row in raw.rows(QUEUE_HEALTH).records():
-            within_s = _seconds(row["last_s"]) - _seconds(row["since_s"])
-            found[row["queue"], row["kind"]] = LearnedHealth(
-                state=row["state"],
-                statistic=float(row["statistic"]),
-                failed_jobs=int(row["failed"]),
-                ended_jobs=int(row["ended"]),
-                failed_tasks=int(row["tasks"]),
-                hours=max(0.0, within_s) / 3600.0,
-                until_s=_seconds(row["until_s"]),
-                probes=int(row["probes_ended"]),
-            )
-        return found
+        return learned_of(raw)
+
+
+def learned_of(raw: RawSource) -> LearnedQueues:
+    """The queues of the rows of the source, by name and kind of jobs."""
+    found: dict[tuple[str, str], LearnedHealth] = {}
+    for row in raw.rows(QUEUE_HEALTH).records():
+        within_s = _seconds(row["last_s"]) - _seconds(row["since_s"])
+        found[row["queue"], row["kind"]] = LearnedHealth(
+            state=row["state"],
+            statistic=float(row["statistic"]),
+            failed_jobs=int(row["failed"]),
+            ended_jobs=int(row["ended"]),
+            failed_tasks=int(row["tasks"]),
+            hours=max(0.0, within_s) / 3600.0,
+            until_s=_seconds(row["until_s"]),
+            probes=int(row["probes_ended"]),
+            probes_there=int(row.get("probes_there") or 0),
+        )
+    return found
 
 
 def _seconds(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def on_probation(snapshot: Snapshot) -> Bools:
-    """(Q,) candidates whose queue is on probation for any kind of jobs."""
+def failing_queues(
+    learned: LearnedQueues, kind: str, online: Sequence[str], evidence: float, most_share: float
+) -> list[str]:
+    """The queues that are closed or on probation for a kind of jobs: those with most evidence, at most a share.
+
+    Args:
+        learned: the queues that are not healthy.
+        kind: of jobs.
+        online: the names of all that are online, which the share is of; one may always be closed unless it is 0.
+        evidence: those with less are left open.
+        most_share: from 0 to 1.
+    """
+    most = math.floor(max(1.0, most_share * len(online))) if most_share else 0
+    failing = [
+        (-one.statistic, name)
+        for (name, of_kind), one in learned.items()
+        if of_kind == kind and one.state in ("excluded", "probation") and one.statistic >= evidence
+    ]
+    return [name for _, name in sorted(failing)[:most]]
+
+
+def on_probation(snapshot: Snapshot, kind: str) -> Bools:
+    """(Q,) candidates whose queue is on probation for a kind of jobs."""
     learned: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
-    names = {queue for (queue, _), one in learned.items() if one.state == "probation"}
+    names = {queue for (queue, of_kind), one in learned.items() if of_kind == kind and one.state == "probation"}
     return np.array([name in names for name in snapshot.queues.unified_name.tolist()], dtype=np.bool_)
 
 
-def group_sizes(snapshot: Snapshot, *, probing: bool) -> Ints:
+def group_sizes(snapshot: Snapshot, chunks: WorkTable, *, probing: bool) -> Ints:
     """(Q,) jobs that each candidate is given at a time, 0 where it has no number of its own.
 
-    With ``probing`` a queue on probation gets no more than its probe jobs at a time.
+    With ``probing`` a queue on probation for the kind of the chunks has -1: a chunk gives it one job, and no more.
     """
     size = np.maximum(np.nan_to_num(snapshot.queues.job_chunk_size), 0).astype(np.int64)
-    return np.where(on_probation(snapshot), HealthLimits().probe_jobs, size) if probing else size
+    if not probing or not len(chunks):
+        return size
+    return np.where(on_probation(snapshot, kind_of(chunks.prodsourcelabel[0])), -1, size)

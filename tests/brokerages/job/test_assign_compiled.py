@@ -112,6 +112,21 @@ def test_decisions_draws_and_jobs_are_those_of_python(
     compare(random_cycle, seed, count, queues, drawn_cuts(cuts, times_running), tuple(of_weight))
 
 
+def random_probes(seed: int, *about: Any) -> Any:
+    """A random cycle in which some queues get one job of a chunk, and some chunks have a single pre-assigned queue."""
+    cycle, work = random_cycle(seed, *about)
+    random = np.random.default_rng(seed)
+    cycle.job_groups = random.choice([-3, -1, 0, 4], len(cycle.job_groups))
+    cycle.with_one_queue = random.random(len(cycle.with_one_queue)) < 0.3
+    return cycle, work
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**31), count=st.integers(1, 90), queues=st.integers(1, 24))
+def test_probe_jobs_are_those_of_python(compiler: None, seed: int, count: int, queues: int) -> None:
+    compare(random_probes, seed, count, queues, CUTS["none"], (1.0, 2.0))
+
+
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**31),

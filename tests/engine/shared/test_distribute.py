@@ -286,3 +286,30 @@ def test_nothing_is_lost_and_no_limit_is_broken(
         assert not jobs[at] > (own if boots[at] else max(caps[at], 0) + own - 1)
         assert not (boots[at] and jobs[at] == 0 and done.groups and done.end == "full" and not sizes[at])
     assert (done.end == "no_files") == (source.at == files)
+
+
+@pytest.mark.parametrize(
+    ("files", "chunk_size", "expected"),
+    [
+        (100, [-1, 0], [1, 99]),
+        (1, [-1], [1]),
+        (100, [-1], [1]),
+        (100, [-5, 0], [5, 95]),
+        (3, [-5], [3]),  # not taken back where files run out
+        (12, [-1, 10], [1, 10]),  # the rest is taken back from the other, and the first gets no second one
+    ],
+)
+def test_a_candidate_with_a_negative_size_gets_that_once(
+    files: int, chunk_size: list[int], expected: list[int]
+) -> None:
+    size = len(chunk_size)
+    chosen = candidates([1e6, *[1e-6] * (size - 1)], bootstrap=[True, *[False] * (size - 1)], chunk_size=chunk_size)
+    assert jobs_of(run(chosen, Files(files)), size).tolist() == expected
+
+
+@given(st.lists(st.integers(-9, 30), min_size=1, max_size=8), st.integers(0, 300), st.integers(0, 99))
+def test_no_candidate_with_a_negative_size_gets_more(chunk_size: list[int], files: int, seed: int) -> None:
+    jobs = jobs_of(
+        run(candidates([1.0] * len(chunk_size), chunk_size=chunk_size), Files(files), seed=seed), len(chunk_size)
+    )
+    assert all(got <= -size for got, size in zip(jobs.tolist(), chunk_size, strict=True) if size < 0)

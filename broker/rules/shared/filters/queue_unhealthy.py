@@ -14,14 +14,12 @@ from broker.domain.facts import not_single
 from broker.domain.queue_health import ANALYSIS, PRODUCTION, HealthLimits, kind_of
 from broker.rules.contract import Filter, JobPairs, Reason, TuningView
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.sources.queue_health import QUEUE_HEALTH, LearnedHealth, LearnedQueues
+from broker.snapshot.sources.queue_health import QUEUE_HEALTH, LearnedHealth, LearnedQueues, failing_queues
 
 SWITCH, EVIDENCE, MOST_CLOSED = "LEARNED_FAILING_QUEUES", "LEARNED_FAILING_EVIDENCE", "LEARNED_MOST_CLOSED_SHARE"
 KINDS = (PRODUCTION, ANALYSIS)
-#: So many chunks of a cycle are let through to a queue on probation; other ones in each minute.
-PROBE_CHUNKS = 2
+_ALL = 2**62
 MINUTE_S = 60.0
-_JOBS_THERE = slice(0, 5)  # defined to running
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,14 @@ class Closed:
 
     Attributes:
         closed: (2, Q) by kind, production first, the candidates that get nothing.
-        probing: (2, Q) those that only chunks of ``probes`` may go to.
-        probes: (T,) the chunks of this minute.
+        room: (2, Q) how many chunks may send one probe job each; without a limit where it is large.
+        turn: (T,) the place of each chunk in the order of this minute.
         learned: what is known of each queue.
     """
 
     closed: Bools
-    probing: Bools
-    probes: Bools
+    room: Ints
+    turn: Ints
     learned: LearnedQueues
 
 
@@ -45,8 +43,8 @@ class QueueUnhealthy(Filter[JobPairs]):
     """Rejects queues that the agent ``outcomes`` found failing for the kind of the chunk, with LEARNED_FAILING_QUEUES.
 
     At most LEARNED_MOST_CLOSED_SHARE of the online queues is closed at once, those with most evidence; where more fail
-    it is not the queues. A queue on probation gets few jobs. Not for a single pre-assigned queue. Source: E. S. Page,
-    Continuous inspection schemes, 1954.
+    it is not the queues. A queue on probation gets one job each of so many chunks as it may have probe jobs. Not for a
+    single pre-assigned queue. Source: E. S. Page, Continuous inspection schemes, 1954.
     """
 
     name = "queue_unhealthy"
@@ -77,14 +75,12 @@ class QueueUnhealthy(Filter[JobPairs]):
             return None
         states = [_states(learned, kind, snapshot, tuning) for kind in KINDS]
         rows = len(work.chunks)
-        minute = int(snapshot.now_s // MINUTE_S)
-        chosen = np.zeros(rows, dtype=np.bool_)
-        chosen[(minute * PROBE_CHUNKS + np.arange(min(PROBE_CHUNKS, rows))) % max(1, rows)] = True
+        before = int(snapshot.now_s // MINUTE_S) * HealthLimits().probe_jobs
         unified = snapshot.queues.unified
         return Closed(
             np.array([closed[unified] for closed, _ in states]).reshape(len(KINDS), -1),
-            np.array([probing[unified] for _, probing in states]).reshape(len(KINDS), -1),
-            chosen,
+            np.array([room[unified] for _, room in states]).reshape(len(KINDS), -1),
+            np.asarray((np.arange(rows) - before) % max(1, rows)),
             learned,
         )
 
@@ -98,8 +94,8 @@ class QueueUnhealthy(Filter[JobPairs]):
         if known is None:
             return np.ones((1, 1), dtype=np.bool_)
         kinds = _kinds(pairs)
-        closed, probing = (of[:, pairs.positions][kinds] for of in (known.closed, known.probing))
-        return np.asarray(~closed & (~probing | known.probes[pairs.rows][:, None]))
+        closed, room = (of[:, pairs.positions][kinds] for of in (known.closed, known.room))
+        return np.asarray(~closed & (known.turn[pairs.rows][:, None] < room))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The evidence, and how many jobs of how many tasks failed within how many hours."""
@@ -125,6 +121,7 @@ def figures(one: LearnedHealth) -> dict[str, Value]:
         "limit_percent": round(limit_percent(HealthLimits()), 1),
         "closed_until_s": None if math.isnan(one.until_s) else one.until_s,
         "probe_jobs_ended": one.probes,
+        "probe_jobs_there": one.probes_there,
     }
 
 
@@ -139,22 +136,11 @@ def _kinds(pairs: JobPairs) -> Ints:
     return np.array([KINDS.index(kind_of(label)) for label in pairs.chunks.prodsourcelabel[:, 0]], dtype=np.int64)
 
 
-def _states(learned: LearnedQueues, kind: str, snapshot: Snapshot, tuning: TuningView) -> tuple[Bools, Bools]:
-    """(U,) the unified queues that are closed for a kind of jobs, and those on probation with room for probes."""
-    names, online = snapshot.unified.name.tolist(), snapshot.unified.status == "online"
-    most = math.floor(max(1.0, tuning.number(MOST_CLOSED) * int(online.sum()))) if tuning.number(MOST_CLOSED) else 0
-    failing = [
-        (one.statistic, place)
-        for place, name in enumerate(names)
-        if (one := learned.get((name, kind))) is not None
-        and one.state in ("excluded", "probation")
-        and one.statistic >= tuning.number(EVIDENCE)
-    ]
-    failing.sort(key=lambda found: (-found[0], found[1]))
-    there = snapshot.jobs.total[:, _JOBS_THERE].sum(axis=1)
-    closed, probing = np.zeros(len(names), dtype=np.bool_), np.zeros(len(names), dtype=np.bool_)
-    for _, place in failing[:most]:
-        one = learned[names[place], kind]
-        room = one.state == "probation" and there[place] + one.probes < HealthLimits().probe_jobs
-        closed[place], probing[place] = not room, room
-    return closed, probing
+def _states(learned: LearnedQueues, kind: str, snapshot: Snapshot, tuning: TuningView) -> tuple[Bools, Ints]:
+    """(U,) the unified queues that are closed for a kind of jobs, and how many chunks may go to each of the others."""
+    names: list[str] = snapshot.unified.name.tolist()
+    online = [name for name, status in zip(names, snapshot.unified.status.tolist(), strict=True) if status == "online"]
+    known = {place: one for place, one in learned.items() if place[0] in set(names)}
+    failing = set(failing_queues(known, kind, online, tuning.number(EVIDENCE), tuning.number(MOST_CLOSED)))
+    room = [learned[name, kind].probe_room if name in failing else _ALL for name in names]
+    return np.array([limit == 0 for limit in room], dtype=np.bool_), np.array(room, dtype=np.int64)

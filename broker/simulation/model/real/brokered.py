@@ -17,13 +17,14 @@ from broker.brokerages.registry import brokerage
 from broker.domain.decisions import RETRY_AFTER
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig import Tuning
+from broker.lifecycle.model.failing_places import TAKE_BACK, failing_places
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import NOT_YET, TaskState
 from broker.simulation.model.policies.base import Assignment, WaitingJobs
 from broker.simulation.model.real.chunk_work import chunk_work
 from broker.simulation.model.real.ending import Endings
-from broker.simulation.model.real.grid_rows import VO
+from broker.simulation.model.real.grid_rows import START, VO
 from broker.simulation.model.real.snapshots import SnapshotKeeper
 from broker.simulation.model.real.task_work import task_work
 from broker.simulation.model.real.user_figures import analysis_request
@@ -102,6 +103,8 @@ class Brokered:
                 queues, jobs = np.unique(queue_of[chunk.candidate], return_counts=True)
                 placed = zip(queues.tolist(), jobs.tolist(), strict=True)
                 assignments += [Assignment(number, queue, count) for queue, count in placed]
+                for queue, count in zip(queues.tolist(), jobs.tolist(), strict=True):
+                    self.keeper.health.note_sent(self.scenario.queues[queue].name, number, count)
             self._note_faults(running.faults)
         return assignments
 
@@ -138,6 +141,19 @@ class Brokered:
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """The jobs that timeouts and rebrokerages take back."""
         return self._endings.overdue(view, waiting)
+
+    def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """The jobs that wait where jobs of their kind, or of their task, were found failing."""
+        if not self.tuning.flag(TAKE_BACK):
+            return ()
+        names = [queue.name for queue in self.scenario.queues]
+        online = [name for name, is_online in zip(names, view.online.tolist(), strict=True) if is_online]
+        health, epoch_s = self.keeper.health, START.timestamp()
+        learned, tasks = health.learned(view, epoch_s), health.failing_tasks(view, epoch_s)
+        places = failing_places(learned, tasks, online, epoch_s + view.now_s, self.tuning)
+        labels = ["user" if state.kind.analysis else "managed" for state in waiting.task]
+        rows = zip(waiting.queue, labels, waiting.task, strict=True)
+        return [at for at, (queue, label, one) in enumerate(rows) if places.why(names[queue], label, one.task.number)]
 
     def _note_faults(self, faults: Sequence[Any]) -> None:
         for fault in faults:

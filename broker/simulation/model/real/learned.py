@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from typing import Literal
 
 from broker.domain.queue_health import ANALYSIS, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
 from broker.simulation.model.information import GridView
 from broker.simulation.model.scenario import Scenario
 from broker.snapshot.sources.queue_health import LearnedHealth, LearnedQueues
+from broker.snapshot.sources.task_failures import FAILED_LEAST, FailingTasks
 
 #: Seconds between two cycles of the agent, as shipped.
 PERIOD_S = 120.0
@@ -32,6 +35,8 @@ class HealthKeeper:
         self._fold = HealthFold(HealthLimits() if limits is None else limits)
         self._read, self._next_s = 0, 0.0
         self._learned: LearnedQueues = {}
+        self._failing: FailingTasks = {}
+        self._probes: dict[tuple[str, str], tuple[float, int]] = {}
         self.closings: list[tuple[float, str, str, int]] = []
 
     def learned(self, view: GridView, epoch_s: float) -> LearnedQueues:
@@ -42,7 +47,7 @@ class HealthKeeper:
             epoch_s: seconds since 1970 UTC of the beginning of the simulation.
         """
         if view.runs is None or view.now_s < self._next_s:
-            return self._learned
+            return self._with_probes()
         self._next_s = view.now_s + PERIOD_S
         for task, queue, outcome, start_s, end_s in view.runs.ends(self._read, view.runs_read):
             if outcome in ("finished", "failed", "lost"):
@@ -62,7 +67,40 @@ class HealthKeeper:
             for place in self._fold.places.values()
             if not place.node and place.state != "healthy"
         }
-        return self._learned
+        self._failing = _failing_tasks(self._fold)
+        return self._with_probes()
+
+    def note_sent(self, queue: str, task: int, jobs: int) -> None:
+        """Count jobs of a task that were sent to a queue: to one on probation they are probe jobs."""
+        place = self._fold.places.get((queue, self._kind[task], ""))
+        if place is not None and place.state == "probation":
+            began_s, sent = self._probes.get((queue, place.kind), (place.changed_s, 0))
+            self._probes[queue, place.kind] = (place.changed_s, jobs + (sent if began_s == place.changed_s else 0))
+
+    def _with_probes(self) -> LearnedQueues:
+        """What is known, with the probe jobs that were sent since, and have not ended as far as was read."""
+        found = dict(self._learned)
+        for key, (began_s, sent) in self._probes.items():
+            place = self._fold.places[*key, ""]
+            if key in found and place.state == "probation" and place.changed_s == began_s:
+                found[key] = dataclasses.replace(found[key], probes_there=max(0, sent - place.probes_ended))
+        return found
+
+    def failing_tasks(self, view: GridView, epoch_s: float) -> FailingTasks:
+        """The tasks of which jobs failed at a queue, by what has been read of their ends; as :meth:`learned`."""
+        self.learned(view, epoch_s)
+        return self._failing
+
+
+def _failing_tasks(fold: HealthFold) -> FailingTasks:
+    found = {}
+    for task, hours in fold.task_hours.items():
+        failed = Counter[str]()
+        for (queue, _), (_, more) in hours.items():
+            failed[queue] += more
+        if failed and max(failed.values()) >= FAILED_LEAST:
+            found[task] = dict(hours)
+    return found
 
 
 def _learned(place: QueueHealth) -> LearnedHealth:

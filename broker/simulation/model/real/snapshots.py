@@ -17,6 +17,7 @@ from broker.simulation.model.scenario import Scenario
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
 from broker.snapshot.sources.queue_health import QUEUE_HEALTH
+from broker.snapshot.sources.task_failures import TASK_FAILURES
 
 _DEFINED = COUNTED_STATUSES.index("defined")
 _RUNNING = COUNTED_STATUSES.index("running")
@@ -96,6 +97,8 @@ class SnapshotKeeper:
             offered[SHARE_TARGETS] = share_targets(self.scenario)
         if QUEUE_HEALTH in sources:
             offered[QUEUE_HEALTH] = self.health.learned(view, START.timestamp())
+        if TASK_FAILURES in sources:
+            offered[TASK_FAILURES] = self.health.failing_tasks(view, START.timestamp())
         if users is not None:
             analysis = analysis_grid(self.scenario, view, self._order, users)
             return dataclasses.replace(snapshot, analysis=analysis, offered=offered)

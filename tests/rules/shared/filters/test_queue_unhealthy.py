@@ -17,6 +17,8 @@ from broker.snapshot.sources.queue_health import (
     QUEUE_HEALTH,
     LearnedHealth,
     QueueHealthSource,
+    failing_queues,
+    group_sizes,
     on_probation,
 )
 from tests.rules.builders import tuning_for
@@ -102,16 +104,28 @@ def test_at_most_a_share_is_closed_those_with_most_evidence_first() -> None:
     assert closed(grid(9, **learned)) == [[6]]  # one always may be
 
 
-def test_on_probation_two_chunks_of_the_minute_may_go_until_the_probes_are_there() -> None:
-    labels = ("managed",) * 5
-    first = [bool(one) for one in closed(grid(Q1_production=health("probation")), labels)]
-    assert first.count(False) == 2
-    later = grid(Q1_production=health("probation"))
-    later.now_s += 60.0
-    assert [bool(one) for one in closed(later, labels)] != first
-    assert all(closed(grid(jobs=5.0, Q1_production=health("probation")), labels))
-    assert all(closed(grid(jobs=3.0, Q1_production=health("probation", probes=2)), labels))
-    assert not all(closed(grid(jobs=2.0, Q1_production=health("probation", probes=2)), labels))
+@pytest.mark.parametrize(
+    ("probes", "there", "expected"), [(0, 0, 5), (2, 0, 3), (0, 2, 3), (1, 3, 1), (5, 0, 0), (0, 5, 0), (4, 4, 0)]
+)
+def test_on_probation_so_many_chunks_may_send_a_job_as_probe_jobs_are_wanted(
+    probes: int, there: int, expected: int
+) -> None:
+    snapshot = grid(Q1_production=health("probation", probes=probes, probes_there=there))
+    for minute in range(9):
+        snapshot.now_s = NOW_S + 60.0 * minute
+        assert [bool(one) for one in closed(snapshot, ("managed",) * 7)].count(False) == expected
+
+
+def test_each_chunk_has_its_turn() -> None:
+    snapshot, tried = grid(Q1_production=health("probation")), set[int]()
+    for minute in range(20):
+        snapshot.now_s = NOW_S + 60.0 * minute
+        tried |= {row for row, shut in enumerate(closed(snapshot, ("managed",) * 23)) if not shut}
+    assert tried == set(range(23))
+
+
+def test_with_fewer_chunks_each_may_send_one() -> None:
+    assert closed(grid(Q1_production=health("probation")), ("managed",) * 2) == [[], []]
 
 
 def test_a_single_preassigned_queue_is_not_asked() -> None:
@@ -143,15 +157,44 @@ def test_nothing_is_needed_while_it_is_off() -> None:
 
 def test_the_source_builds_what_the_agent_left() -> None:
     columns = QueueHealthSource.reads[0].columns_stored
-    row = ("Q0", "production", "probation", 12.5, 1.0, 3601.0, 10, 9, 3, None, 2)
+    row = ("Q0", "production", "probation", 12.5, 1.0, 3601.0, 10, 9, 3, None, 2, 1)
     raw = RawSource(QUEUE_HEALTH, {QUEUE_HEALTH: Rows(columns, (row,))})
     found = QueueHealthSource().build(raw, grid())["Q0", "production"]
     assert (found.state, found.statistic, found.hours) == ("probation", 12.5, 1.0)
-    assert (found.failed_tasks, found.probes) == (3, 2)
+    assert (found.failed_tasks, found.probes, found.probes_there, found.probe_room) == (3, 2, 1, 2)
     assert math.isnan(found.until_s)
 
 
-def test_candidates_of_a_queue_on_probation_are_known() -> None:
+def test_candidates_of_a_queue_on_probation_are_known_by_kind() -> None:
     learned = {"Q0_production": health("probation"), "Q1_production": health()}
-    assert on_probation(grid(3, **learned)).tolist() == [True, True, False, False]
-    assert on_probation(grid(3)).tolist() == [False] * 4
+    assert on_probation(grid(3, **learned), PRODUCTION).tolist() == [True, True, False, False]
+    assert on_probation(grid(3, **learned), ANALYSIS).tolist() == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("label", "switched_on", "expected"),
+    [("managed", True, [-1, -1, 7]), ("managed", False, [0, 0, 7]), ("user", True, [0, 0, 7])],
+)
+def test_a_chunk_gives_a_queue_on_probation_one_job(label: str, switched_on: bool, expected: list[int]) -> None:
+    snapshot = grid(2, Q0_production=health("probation"))
+    snapshot.queues.job_chunk_size = np.array([math.nan, math.nan, 7.0])
+    assert group_sizes(snapshot, Chunks(label), probing=switched_on).tolist() == expected  # type: ignore[arg-type]
+
+
+class Chunks:
+    """One chunk."""
+
+    def __init__(self, label: str) -> None:
+        self.prodsourcelabel = [label]
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_those_with_most_evidence_come_first_and_equal_ones_by_name() -> None:
+    learned = {("B", PRODUCTION): health(), ("A", PRODUCTION): health(), ("C", PRODUCTION): health(statistic=12.0)}
+    names = [f"Q{number}" for number in range(20)]
+    assert failing_queues(learned, PRODUCTION, names, 10.0, 0.1) == ["C", "A"]
+    assert failing_queues(learned, PRODUCTION, names, 10.0, 0.0) == []
+    assert failing_queues(learned, PRODUCTION, [], 10.0, 0.1) == ["C"]
+    assert failing_queues(learned, ANALYSIS, names, 10.0, 0.1) == []
