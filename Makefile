@@ -56,7 +56,7 @@ PINNED_PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: image-tools test-image test-hosts kubernetes apxs evidence jedi-environment chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release sign bench bench-panda panda-drift \
+.PHONY: image-tools test-image test-hosts kubernetes apxs evidence jedi-environment chromium faketime screenshots pictures help demo demo-web test test-long test-rucio test-pilot test-client test-slurm slurm test-web test-jedi lint types docs reference contract release sign bench bench-panda panda-drift \
 	soak audit wheel-test clean
 
 help:
@@ -81,6 +81,7 @@ help:
 	@echo "make docs        build the documentation as a site, in build/docs"
 	@echo "make reference   write the reference pages and other made files anew"
 	@echo "make screenshots make the pictures of the README from the live demo"
+	@echo "make pictures    make pictures of all pages in four looks from the live demo, in build/pictures"
 	@echo "make bench       run the benchmarks"
 	@echo "make bench-panda measure PanDA's own brokers beside ours on one grid: GRID=scenario.json.gz"
 	@echo "make panda-drift  compare another panda-server with the one of the profiles: PANDA_SERVER=1.0.4 or a checkout"
@@ -188,6 +189,10 @@ test-web: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
 
 screenshots: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
 	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(BIN)/python -m tests.browser.make_pictures
+
+# All pages in four looks, in build/pictures, to be looked at.
+pictures: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
+	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(BIN)/python -m tests.browser.make_all_pictures
 
 # Its library sets the clock of one process, which is how tests set a host's clock.
 faketime:

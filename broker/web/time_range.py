@@ -12,6 +12,8 @@ from broker.api.asking import aware
 
 LONGEST_H = 24.0 * 35
 Hours = Annotated[float, Query(gt=0, le=LONGEST_H, description="How many hours back.")]
+SomeHours = Annotated[float | None, Query(gt=0, le=LONGEST_H, description="How many hours back.")]
+"""None: as far as something is known, a day at most."""
 RANGES: tuple[tuple[float, str], ...] = ((1.0, "1 h"), (6.0, "6 h"), (24.0, "24 h"), (72.0, "3 d"), (168.0, "7 d"))
 A_DAY_H = 24.0
 

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import httpx
 from PIL import Image
@@ -34,6 +35,11 @@ WITHIN_S, LOOK_EVERY_S = 300.0, 2.0
 
 def main() -> int:
     """Make them all; 1 when the demonstration did not come to work in time."""
+    return on_the_demonstration(_take)
+
+
+def on_the_demonstration(take: Callable[[str, Path], None]) -> int:
+    """Do something with the address of a live demonstration and its token; 1 when it did not come to work in time."""
     with tempfile.TemporaryDirectory(prefix="gridbroker-pictures-") as home, tempfile.TemporaryFile("w+") as said:
         Path(home).chmod(0o755)
         demo = subprocess.Popen(
@@ -49,7 +55,7 @@ def main() -> int:
                 said.seek(0)
                 print(said.read()[-2000:], file=sys.stderr)
                 return 1
-            _take(*found)
+            take(*found)
         finally:
             demo.send_signal(signal.SIGINT)
             demo.wait(60)
@@ -76,12 +82,7 @@ def _take(address: str, token_file: Path) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:
         context = browser.new_context(base_url=address, color_scheme="light")
-        context.set_default_timeout(PATIENCE_MS)
-        page = context.new_page()
-        page.goto("/login")
-        page.get_by_label("token").fill(token_file.read_text(encoding="ascii").strip())
-        page.get_by_role("button", name="Log in").click()
-        page.wait_for_url("**/")
+        page = logged_in(context, token_file)
         for name, (address, width, height) in PICTURES.items():
             page.set_viewport_size({"width": width, "height": height})
             page.goto(address)
@@ -89,6 +90,17 @@ def _take(address: str, token_file: Path) -> None:
             page.screenshot(path=file)
             Image.open(file).convert("RGB").quantize(COLOURS).save(file, optimize=True)
             print(file)
+
+
+def logged_in(context: Any, token_file: Path) -> Any:
+    """A page of somebody who has logged in with the token of the demonstration."""
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto("/login")
+    page.get_by_label("token").fill(token_file.read_text(encoding="ascii").strip())
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/")
+    return page
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def test_a_plot_of_what_is_not_there_is_refused(stranger: httpx.Client) -> None:
 def test_the_picture_below_a_plot_is_there_without_scripts(stranger: httpx.Client) -> None:
     for address, plot in (("/", "outcomes"), ("/queues/ALPHA_MCORE", "queues/ALPHA_MCORE")):
         page = stranger.get(address).text
-        assert re.search(rf'<div class="plot" data-plot="/plots/{plot}"><div class="picture chart">', page)
+        assert re.search(rf'<div class="plot" data-plot="/plots/{plot}\?hours=1"><div class="picture chart">', page)
         assert re.search(r'<meta name="bokeh" content="/static/[0-9a-f]+/bokeh.min.js">', page)
     loaded = stranger.get(re.search(r"/static/[0-9a-f]+/bokeh.min.js", page)[0])  # type: ignore[index]
     assert len(loaded.content) > 500_000 and loaded.headers["cache-control"].endswith("immutable")

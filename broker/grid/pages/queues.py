@@ -25,13 +25,13 @@ from broker.grid.answers.queues import queues
 from broker.grid.pages.cells import Cell, cells
 from broker.history.answers.tasks import known_queue_filters
 from broker.outcomes.answers.outcomes import Outcomes, outcomes_answer
-from broker.service.answers.overview import RejectionMap, rejection_map
+from broker.service.answers.overview import RejectionMap, hours_known, rejection_map
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
 from broker.web.pictures.bars import Bar, bars
 from broker.web.pictures.series import Line, lines_over_time
 from broker.web.rendering import page_router, show
-from broker.web.time_range import A_DAY_H, Hours, plot_address, time_shown
+from broker.web.time_range import SomeHours, plot_address, time_shown
 
 router = page_router(tag="queues")
 MOST_CODES, QUEUES_OF_A_PAGE = 20, 50
@@ -130,19 +130,20 @@ async def one_queue(
     queue: Annotated[str, Path(min_length=1, max_length=200)],
     evaluate: bool = False,
     at: At = None,
-    hours: Hours = A_DAY_H,
+    hours: SomeHours = None,
 ) -> Response:
     """Why a queue gets what it gets, and why not more; evaluated for those with a token."""
 
     def work(proceed: Proceed) -> Response:
         with asking(api, at) as asked:
             evaluated = read_queue_answer(asked, unified_of(queue), evaluate=evaluate)
-            over_time = queue_jobs(asked, unified_of(queue), timedelta(hours=hours))
+            shown_h = hours or hours_known(asked)
+            over_time = queue_jobs(asked, unified_of(queue), timedelta(hours=shown_h))
             ended = outcomes_answer(asked, queue=unified_of(queue))
         found = evaluated(proceed)
         plotted = {
-            "time": time_shown(request, at, found.now, hours),
-            "plotted": plot_address(f"/plots/queues/{in_path(found.queue)}", at, hours),
+            "time": time_shown(request, at, found.now, shown_h),
+            "plotted": plot_address(f"/plots/queues/{in_path(found.queue)}", at, shown_h),
         }
         return _shown(request, found, over_time, ended, evaluate, plotted)
 

@@ -10,13 +10,14 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.grid.answers.grid import day_counts, totals_of_the_day
-from broker.service.statements import overview_reads
+from broker.service.statements import flow_reads, overview_reads
 from broker.service.statements.overview_reads import Found
 from broker.store.query_context import Answer, Asking
 from broker.store.summaries.reason_counts import bucket_of, reason_counts
 
 SHOWN = timedelta(hours=24)
 STEPS = 48
+SHORT_RANGES_H = (1.0, 6.0)
 SHORTEST_STEP_S = 300.0
 """The length of the buckets in which decisions are counted."""
 
@@ -70,6 +71,13 @@ class RejectionMap(Answer):
     now: datetime
     codes: tuple[str, ...]
     queues: tuple[QueueRejections, ...]
+
+
+def hours_known(asking: Asking) -> float:
+    """How many hours back a plot goes where nobody chose: as far as something is known, a day at most."""
+    first = flow_reads.first_bucket(asking.connection, asking.now - SHOWN)
+    known_h = SHOWN / timedelta(hours=1) if first is None else (asking.now - first) / timedelta(hours=1)
+    return next((hours for hours in SHORT_RANGES_H if known_h <= hours), SHOWN / timedelta(hours=1))
 
 
 def activity(asking: Asking, span: timedelta = SHOWN) -> Activity:

@@ -25,14 +25,14 @@ from broker.history.answers.reasons import reasons
 from broker.service.answers.alarm_sentences import AlarmLine, alarm_kinds
 from broker.service.answers.alarms import alarms
 from broker.service.answers.flow import work_flow
-from broker.service.answers.overview import Activity, activity, cycle_times
+from broker.service.answers.overview import Activity, activity, cycle_times, hours_known
 from broker.service.answers.service import service_answer
 from broker.service.pages.front import figures, is_ill, tiles, waiting_by_code, what_waits
 from broker.store.schema import migrate
 from broker.web.pictures.bars import histogram
 from broker.web.pictures.over_time import Mark, outcomes_over_time, sparkline
 from broker.web.rendering import for_reader, page_router, show
-from broker.web.time_range import A_DAY_H, Hours, plot_address, time_shown
+from broker.web.time_range import SomeHours, plot_address, time_shown
 
 router = page_router(tag="overview")
 MOST_LINKS, MOST_SHARES = 40, 8
@@ -40,11 +40,12 @@ MOST_LINKS, MOST_SHARES = 40, 8
 
 @router.get("/")
 @allow(READ)
-def overview(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H) -> Response:
+def overview(request: Request, api: State, at: At = None, hours: SomeHours = None) -> Response:
     """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
     installation = migrate.mode_of(api.database)
     with asking(api, at) as asked:
-        waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=hours))
+        shown_h = hours or hours_known(asked)
+        waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=shown_h))
         flowing, shared, found, where = work_flow(asked), shares(asked), queues(asked), places(asked)
     with asking(api, api.now()) as asked:
         running = service_answer(asked, installation)
@@ -70,8 +71,8 @@ def overview(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H
         leaders=sorted({one.holder for one in running.agents if one.holder}),
         last_cycle=max((one.finished_at for one in running.agents if one.finished_at), default=None),
         fresh=sum(1 for one in running.sources if one.state == "ok"),
-        time=time_shown(request, at, lately.now, hours),
-        plotted=plot_address("/plots/outcomes", at, hours),
+        time=time_shown(request, at, lately.now, shown_h),
+        plotted=plot_address("/plots/outcomes", at, shown_h),
         figures=figures(flowing),
         why=(why := waiting_by_code(waiting, flowing)),
         waits=what_waits(why, flowing),

@@ -104,7 +104,7 @@ def outcomes_over_time(
                 box = {"x": x, "y": bottom, "width": min(wide, WIDTH - x), "height": tall}
                 drawn.append(element("rect", said, class_=f"outcome-{outcome}", **box))
     total = sum(sum(found.values()) for _, found in steps)
-    said_all = f"{total:,} chunks decided in 24 hours by outcome, and {len(marks)} changes of the tuning and the grid"
+    said_all = f"{total:,} chunks decided by outcome, and {len(marks)} changes of the tuning and the grid"
     return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M"))
 
 

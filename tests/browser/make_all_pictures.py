@@ -1,0 +1,97 @@
+"""Pictures of all pages at a desk and on a phone, light and dark, from the live demonstration: ``make pictures``.
+
+Each page is one file with its four looks side by side, so that they are looked at together.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+from PIL import Image
+
+from tests.browser.chromium import chromium
+from tests.browser.make_pictures import ROOT, logged_in, on_the_demonstration
+from tests.browser.pages import KEY, MENU
+
+FOLDER = ROOT / "build" / "pictures"
+SCREENS = {"desk": (1440, 900), "phone": (390, 844)}
+SCHEMES = ("light", "dark")
+TALLEST = 1800
+"""Pixels of a page that are shown; the rest is below."""
+
+
+def main() -> int:
+    """Make them all; 1 when the demonstration did not come to work in time."""
+    if len(sys.argv) > 2:
+        take(sys.argv[1], Path(sys.argv[2]))
+        return 0
+    return on_the_demonstration(take)
+
+
+def take(address: str, token_file: Path) -> None:
+    """All pages of a service that runs."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with chromium() as browser:
+        looks = [_look(browser, address, token_file, size) for size in SCREENS.values()]
+        for place in (*MENU, *_things(address)):
+            name = re.sub(r"[^a-zA-Z0-9]+", "-", place).strip("-") or "front"
+            shots = [_shot(page, place, scheme) for page in looks for scheme in SCHEMES]
+            _beside(shots).save(FOLDER / f"{name}.png", optimize=True)
+            print(FOLDER / f"{name}.png")
+
+
+def _look(browser: Any, address: str, token_file: Path, size: tuple[int, int]) -> Any:
+    viewport = {"width": size[0], "height": size[1]}
+    return logged_in(browser.new_context(base_url=address, viewport=viewport), token_file)
+
+
+def _shot(page: Any, place: str, scheme: str) -> Image.Image:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(place)
+    if page.locator("[data-plot]").count():
+        page.locator(".plot.drawn canvas").first.wait_for()
+    height = min(TALLEST, page.evaluate("document.documentElement.scrollHeight"))
+    clip = {"x": 0, "y": 0, "width": page.viewport_size["width"], "height": height}
+    return Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip))).convert("RGB")
+
+
+def _beside(shots: list[Image.Image]) -> Image.Image:
+    whole = Image.new("RGB", (sum(one.width for one in shots), max(one.height for one in shots)), "grey")
+    across = 0
+    for one in shots:
+        whole.paste(one, (across, 0))
+        across += one.width
+    return whole.quantize(256)
+
+
+def _things(address: str) -> list[str]:
+    """Pages about one thing each: a task that waits, one that was brokered, a queue, a job and so on."""
+    with httpx.Client(base_url=f"{address}/api/v1", timeout=60) as client:
+        tasks = client.get("tasks", params={"limit": 200}).json()["tasks"]
+        by_outcome = {one["outcome"]: one["task"]["jeditaskid"] for one in tasks}
+        job = client.get("jobs", params={"limit": 1}).json()["jobs"][0]["pandaid"]
+        simulations = client.get("simulations").json()["items"]
+    chosen = [by_outcome[name] for name in ("pending", "throttled", "brokered") if name in by_outcome]
+    return [
+        *(f"/tasks/{task}" for task in chosen),
+        f"/tasks/{chosen[0]}/why-not/BNL",
+        "/queues/BNL",
+        "/nuclei/BNL-ATLAS",
+        f"/tuning/{KEY}",
+        "/rules/memory_max",
+        "/reasons/lowmemory",
+        f"/jobs/{job}",
+        "/users",
+        "/match",
+        "/shadow",
+        *(f"/simulations/{one['id']}" for one in simulations[:1]),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
