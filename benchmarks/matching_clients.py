@@ -26,7 +26,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 
 Pilots = list[tuple[Pilot, dict[str, Any]]]
-WARM_S = 5.0
+WARM_S = 10.0
 """So long clients ask before it counts: processes read the task queues, and PostgreSQL its pages."""
 _NO_RATE = "rate: {pilot: {per_s: 1000000, burst: 1000000}}\n"
 _context = multiprocessing.get_context("spawn")

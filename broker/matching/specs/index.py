@@ -24,11 +24,13 @@ from broker.matching.specs.node import Node
 from broker.matching.specs.panda_hardware import match_at_node
 from broker.matching.specs.profiles import OWN, Profile
 from broker.matching.specs.spec import GpuNeed, JobSpecs, Spec, mentioned_tags
+from broker.matching.specs.tag_index import TagIndex
+from broker.matching.specs.tags import Tags
 from broker.matching.versions import version_key
 
 Bits = npt.NDArray[np.uint64]
-#: Answers that are kept, for each condition and for whole nodes; then they are forgotten at once.
-MOST_KEPT = 16_384
+KEPT_BYTES = 4 << 20
+"""Answers that are kept, for each condition and for whole nodes; then they are forgotten at once."""
 
 
 class Condition:
@@ -49,9 +51,10 @@ class Condition:
         part = self.part(node)
         found = self._kept.get(part)
         if found is None:
-            if len(self._kept) >= MOST_KEPT:
+            found = packed(self._holds(node))
+            if len(self._kept) * (found.nbytes + 200) >= KEPT_BYTES:
                 self._kept.clear()
-            found = self._kept[part] = packed(self._holds(node))
+            self._kept[part] = found
         return found
 
 
@@ -80,7 +83,7 @@ class SpecIndex:
         signature = self.signature(node)
         found = self._kept.get(signature)
         if found is None:
-            if len(self._kept) >= MOST_KEPT:
+            if len(self._kept) * (len(self.groups) + 1000) >= KEPT_BYTES:
                 self._kept.clear()
             found = self._kept[signature] = self._of_groups(self._all(node, None))
             found.flags.writeable = False
@@ -110,7 +113,9 @@ class SpecIndex:
 def packed(flags: Bools) -> Bits:
     """Flags as bits, 64 in a word."""
     octets = np.packbits(flags, bitorder="little")
-    return np.pad(octets, (0, -len(octets) % 8)).view(np.uint64)
+    found = np.zeros(-(-len(octets) // 8), dtype=np.uint64)
+    found.view(np.uint8)[: len(octets)] = octets
+    return found
 
 
 def unpacked(bits: Bits, count: int) -> Bools:
@@ -127,12 +132,7 @@ def _conditions(specs: Sequence[Spec], mentioned: frozenset[str], profile: Profi
         *_of_cpu(specs),
         *_of_gpu(specs, skips=skips),
         _least("io.scratch-mb", [one.scratch_mb for one in specs], lambda node: node.scratch_mb, skips=skips),
-        _each(
-            "tags",
-            [one.tags for one in specs],
-            lambda node: node.tags & mentioned,
-            lambda tags, asked: asked.holds(tags),
-        ),
+        _of_tags([one.tags for one in specs], mentioned),
         _each(
             "panda-architecture",
             [one.panda_architecture for one in specs],
@@ -140,6 +140,20 @@ def _conditions(specs: Sequence[Spec], mentioned: frozenset[str], profile: Profi
             lambda node, asked: match_at_node(read_architecture(asked), node) == Outcome.FITS,
         ),
     ]
+
+
+def _of_tags(asked: Sequence[Tags | None], mentioned: frozenset[str]) -> Condition:
+    """All distinct expressions together; None asks for nothing."""
+    number: dict[Tags, int] = {}
+    of_spec: Ints = np.array(
+        [0 if one is None else number.setdefault(one, len(number) + 1) for one in asked], dtype=np.int64
+    )
+    index = TagIndex(tuple(number))
+
+    def holds(node: Node) -> Bools:
+        return np.concatenate(([True], index.holds(node.tags & mentioned)))[of_spec]
+
+    return Condition("tags", (lambda node: node.tags & mentioned) if number else _nothing, holds)
 
 
 def _of_place(specs: Sequence[Spec]) -> list[Condition]:

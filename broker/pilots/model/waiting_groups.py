@@ -21,7 +21,7 @@ from broker.pilots.model.match_order import LAST_TIER, draw
 from broker.pilots.model.matcher import FIELDS, MATCHES, TaskQueueTable
 from broker.pilots.model.task_queue_shares import real_priorities
 
-KEPT_BYTES = 64 << 20
+KEPT_BYTES = 128 << 20
 """Answers for pilots that are kept; then they are forgotten at once."""
 MOST_DRAWS = 8
 """Draws among all of a type, before those that fit are put in order."""
@@ -165,12 +165,19 @@ class WaitingGroups:
     type_weight: Floats
     levels: list[dict[int, int]]
     holding: Bools = field(init=False)
+    _left: Floats = field(init=False)
     _up_to: Floats = field(init=False)
     _drawn: dict[int, tuple[list[int], Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.holding = np.array([bool(one) for one in self.levels], dtype=np.bool_)
-        self._up_to = np.concatenate(([0.0], np.cumsum(self.weight)))
+        self._left = np.where(self.holding, self.weight, 0.0)
+        self._sum()
+
+    def _sum(self) -> None:
+        """Let only those that hold jobs be drawn."""
+        self._up_to = np.concatenate(([0.0], np.cumsum(self._left)))
+        self._is_summed = True
 
     @property
     def queues(self) -> TaskQueueTable:
@@ -207,9 +214,14 @@ class WaitingGroups:
         """Nobody finds more of this priority in a task queue."""
         self.levels[queue].pop(priority, None)
         self._drawn.pop(queue, None)
+        if not self.levels[queue]:
+            self._left[queue] = 0.0
+            self._is_summed = False
 
     def candidates(self, fitting: Fitting, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
         """Task queues (positions) and priorities, in the order of their tiers, drawn at random by their weights."""
+        if not self._is_summed:
+            self._sum()
         for tier in fitting.runs:
             for run in self._types_in_order(tier, generator):
                 for queue in self._queues_in_order(fitting, run, generator):
@@ -225,23 +237,23 @@ class WaitingGroups:
             yield runs[place]
 
     def _queues_in_order(self, fitting: Fitting, number: int, generator: np.random.Generator) -> Iterator[int]:
-        run, levels = self.index.runs[number], self.levels
+        run = self.index.runs[number]
         tried: set[int] = set()
         positions = fitting.few.get(number)
         if positions is None:
             low, high = float(self._up_to[run.start]), float(self._up_to[run.end])
-            for _ in range(MOST_DRAWS):
+            for _ in range(MOST_DRAWS if low < high else 0):
                 at = low + generator.random() * (high - low)
                 queue = min(max(int(self._up_to.searchsorted(at, "right")) - 1, run.start), run.end - 1)
-                if queue not in tried and levels[queue] and fitting.has(queue):
+                if queue not in tried and self._left[queue] > 0 and fitting.has(queue):
                     tried.add(queue)
                     yield queue
-            flags = unpacked(np.frombuffer(fitting.octets, dtype=np.uint64), len(levels))[run.start : run.end]
+            flags = unpacked(np.frombuffer(fitting.octets, dtype=np.uint64), len(self._left))[run.start : run.end]
             positions = run.start + np.flatnonzero(flags)
-        left = [queue for queue in positions.tolist() if levels[queue] and queue not in tried]
-        if left:
-            chosen = np.array(left)
-            yield from chosen[draw(self.weight[chosen], generator)].tolist()
+        chosen = positions[self._left[positions] > 0]
+        for queue in chosen[draw(self.weight[chosen], generator)].tolist():
+            if queue not in tried:
+                yield queue
 
     def _priorities_in_order(self, queue: int, generator: np.random.Generator) -> list[int]:
         levels = self.levels[queue]

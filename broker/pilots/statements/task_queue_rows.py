@@ -7,10 +7,11 @@ that they activate by a trigger, which notes them, and all that a trigger does n
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import psycopg
@@ -88,10 +89,12 @@ def in_order(queues: Ints, priorities: Ints, sizes: Ints, jobs: Ints) -> Ints:
 
 
 #: An empty task queue is dropped after this time; when it was last in use is written no more often than the second.
+FIRST_JOB, LAST_JOB = -1, 2**62
 DROP_AFTER, TOUCHED_AFTER = timedelta(seconds=300), timedelta(seconds=60)
 JOBS_OF_A_PART = 100_000
 """Where more jobs wait, they are compared with what is true in parts of about so many, one a cycle."""
 MOST_PARTS = 60
+"""A cycle compares at least this part of the jobs that wait."""
 CHANNEL = "gridbroker_task_queues"
 """Where matchers hear into which task queues jobs came: a JSON list of numbers; what is no list: into any."""
 _LONGEST_PAYLOAD = 8000
@@ -133,35 +136,31 @@ FROM (
 ) AS found"""  # noqa: S608 - constants
 _ALL_THAT_DO_NOT_WAIT = "NOT EXISTS (SELECT FROM broker.waiting_jobs AS known WHERE known.pandaid = job.pandaid)"
 _THESE = "pandaid = ANY(CAST(:jobs AS bigint[]))"
-# Jobs of some PanDA queues that do not wait there, and those that others activated.
-_SOME_THAT_DO_NOT_WAIT = """(computingsite = ANY(CAST(:queues AS text[])) OR pandaid = ANY(CAST(:jobs AS bigint[])))
+# Jobs whose numbers are in a range, and those that others activated, which are between two numbers.
+_SOME_THAT_DO_NOT_WAIT = """(pandaid > :after AND pandaid <= :up_to OR pandaid = ANY(CAST(:jobs AS bigint[])))
             AND NOT EXISTS (
                 SELECT FROM broker.waiting_jobs AS known
-                WHERE known.pandaid = job.pandaid AND known.task_queue IN (
-                    SELECT id FROM broker.task_queues WHERE panda_queue = ANY(CAST(:all_queues AS text[]))))"""
+                WHERE known.pandaid = job.pandaid
+                  AND (known.pandaid > :after AND known.pandaid <= :up_to
+                       OR known.pandaid >= :least AND known.pandaid <= :most))"""
 _NEW_QUEUES = f"""
 INSERT INTO broker.task_queues (identity, {_GROUPING}, used_at)
 SELECT DISTINCT ON (identity) identity, {_GROUPING}, CAST(:now AS timestamptz) FROM fresh_jobs
 ON CONFLICT (identity) DO NOTHING"""  # noqa: S608 - constants
-# A job that moved to another PanDA queue does not wait at its old one.
+# A job that moved to another PanDA queue does not wait at its old one. Task queues of an earlier release hold jobs of
+# all types: their jobs are divided, in this transaction.
 _DELETE_GONE_JOBS = """
-DELETE FROM broker.waiting_jobs AS waiting USING broker.task_queues AS queue
-WHERE queue.id = waiting.task_queue AND (CAST(:queues AS text[]) IS NULL OR queue.panda_queue = ANY(:queues))
-  AND NOT EXISTS (
-    SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid AND job.jobstatus = 'activated'
-      AND job.computingsite IS NOT DISTINCT FROM queue.panda_queue)
-RETURNING waiting.task_queue"""
-# Task queues of an earlier release hold jobs of all types: their jobs are divided, in this transaction.
+DELETE FROM broker.waiting_jobs AS waiting
+WHERE waiting.pandaid > :after AND waiting.pandaid <= :up_to AND NOT EXISTS (
+    SELECT FROM {panda}.jobsactive4 AS job JOIN broker.task_queues AS queue
+        ON job.computingsite IS NOT DISTINCT FROM queue.panda_queue
+    WHERE job.pandaid = waiting.pandaid AND job.pandaid > :after AND job.pandaid <= :up_to
+      AND job.jobstatus = 'activated' AND queue.id = waiting.task_queue)
+RETURNING waiting.task_queue, waiting.priority"""
 _DELETE_UNDIVIDED = """
 DELETE FROM broker.waiting_jobs AS waiting USING broker.task_queues AS queue
-WHERE queue.id = waiting.task_queue AND queue.job_type IS NULL
-  AND (CAST(:queues AS text[]) IS NULL OR queue.panda_queue = ANY(:queues))"""
-_PLACES_OF_JOBS = """
-SELECT DISTINCT computingsite FROM {panda}.jobsactive4
-WHERE pandaid = ANY(CAST(:jobs AS bigint[])) AND computingsite IS NOT NULL"""
-_DELETE_ORPHANS = """
-DELETE FROM broker.waiting_jobs AS waiting
-WHERE NOT EXISTS (SELECT FROM broker.task_queues AS queue WHERE queue.id = waiting.task_queue)"""
+WHERE waiting.pandaid > :after AND waiting.pandaid <= :up_to
+  AND queue.id = waiting.task_queue AND queue.job_type IS NULL"""
 # Another process that follows the jobs at the same time waits, and finds nothing left to do; matchers do not wait.
 _ONE_AT_A_TIME = "LOCK TABLE broker.task_queue_levels IN SHARE ROW EXCLUSIVE MODE"
 # For this transaction: a million jobs are grouped without files on disk, and put in order by this process, for which
@@ -182,17 +181,23 @@ _USED_POOLS = """
 UPDATE broker.submit_pools SET last_used_at = greatest(last_used_at, :now)
 WHERE pool_id IN (SELECT pool_id FROM fresh_jobs UNION
                   SELECT pool_id FROM broker.task_queues WHERE id = ANY(:left))"""
-# Each level is counted where the rows were compared; elsewhere what was added is added.
+# Some levels are counted each cycle, all of them in as many as there are parts; elsewhere what was added is added.
 _FORGET_LEVELS = """
-DELETE FROM broker.task_queue_levels WHERE CAST(:queues AS text[]) IS NULL
-   OR task_queue IN (SELECT id FROM broker.task_queues WHERE panda_queue = ANY(:queues))"""
+DELETE FROM broker.task_queue_levels WHERE CAST(:queues AS bigint[]) IS NULL OR task_queue = ANY(:queues)"""
 _COUNT_LEVELS = """
 INSERT INTO broker.task_queue_levels (task_queue, priority, jobs, first_position)
 SELECT task_queue, priority, count(*), min(position) FROM broker.waiting_jobs
-WHERE CAST(:queues AS text[]) IS NULL
-   OR task_queue IN (SELECT id FROM broker.task_queues WHERE panda_queue = ANY(:queues))
+WHERE CAST(:queues AS bigint[]) IS NULL OR task_queue = ANY(:queues)
 GROUP BY 1, 2"""
-_READ_INBOX = "DELETE FROM broker.activated_jobs RETURNING pandaid"
+# A level whose count is wrong is not lost: what is there is counted again before long.
+_TAKE_FROM_LEVELS = """
+UPDATE broker.task_queue_levels AS known SET jobs = greatest(known.jobs - gone.jobs, 1)
+FROM unnest(CAST(:queues AS bigint[]), CAST(:priorities AS integer[]), CAST(:jobs AS bigint[]))
+    AS gone (task_queue, priority, jobs)
+WHERE known.task_queue = gone.task_queue AND known.priority = gone.priority"""
+_READ_INBOX = """
+DELETE FROM broker.activated_jobs WHERE ctid = ANY(ARRAY(SELECT ctid FROM broker.activated_jobs LIMIT :most))
+RETURNING pandaid"""
 _TOUCH_QUEUES = """
 UPDATE broker.task_queues AS queue SET used_at = :now
 WHERE used_at < :touched_before
@@ -212,11 +217,14 @@ FROM unnest(CAST(:ids AS bigint[]), CAST(:weights AS float8[]), CAST(:tiers AS i
 WHERE queue.id = found.id AND (queue.weight, queue.tier, queue.type_weight)
     IS DISTINCT FROM (found.weight, found.tier, found.type_weight)"""
 _READ_PLAN = """
-SELECT plan.next_part, (SELECT coalesce(sum(jobs), 0)::bigint FROM broker.task_queue_levels) AS jobs
+SELECT plan.next_part, plan.compared_to,
+    (SELECT coalesce(sum(jobs), 0)::bigint FROM broker.task_queue_levels) AS jobs,
+    (SELECT count(*) FROM (SELECT FROM broker.activated_jobs LIMIT :most) AS found) AS told
 FROM broker.task_queue_plan AS plan"""
-_SAVE_PLAN = "UPDATE broker.task_queue_plan SET next_part = :next_part, followed_at = :now"
-_READ_QUEUES = """
-SELECT panda_queue FROM broker.task_queues UNION SELECT panda_queue FROM {panda}.schedconfig_json"""
+_SAVE_PLAN = "UPDATE broker.task_queue_plan SET next_part = :next_part, compared_to = :compared_to, followed_at = :now"
+_READ_END = """
+SELECT pandaid FROM {panda}.jobsactive4 WHERE pandaid > :after ORDER BY pandaid OFFSET :jobs - 1 LIMIT 1"""
+_READ_QUEUES = "SELECT id FROM broker.task_queues ORDER BY id"
 _READ_FRESH_QUEUES = "SELECT DISTINCT queue.id FROM fresh_jobs JOIN broker.task_queues AS queue USING (identity)"
 _TELL = "SELECT pg_notify(:channel, :payload)"
 
@@ -230,37 +238,38 @@ def follow_jobs(
 ) -> dict[str, int]:
     """Let the task queues hold exactly the activated jobs, in the caller's transaction; counts of what changed.
 
-    Where more than ``most_at_once`` jobs wait, one part of the PanDA queues is compared, the next at the next call, and
-    beside it come the jobs that other programs activated. The transaction is READ COMMITTED: it sees what another one
-    did before. ``set_order`` writes weights and limits.
+    Where more than ``most_at_once`` jobs wait, so many are compared, the next at the next call, and beside them come
+    jobs that other programs activated. The transaction is READ COMMITTED: it sees what another one did before.
+    ``set_order`` writes weights and limits.
     """
     run = _runner(connection, names)
     run(_ONE_AT_A_TIME)
     run(_ROOM)
-    inbox = run(_READ_INBOX).scalars().all()
-    part = _next_part(run, now, most_at_once, len(inbox))
-    left = list(run(_DELETE_GONE_JOBS, queues=part).scalars())
-    run(_DELETE_UNDIVIDED, queues=part)
-    if part is None:
-        left += [0] * run(_DELETE_ORPHANS).rowcount
+    part = _next_part(run, now, most_at_once)
+    inbox = run(_READ_INBOX, most=part.size).scalars().all()
+    left = Counter((row.task_queue, row.priority) for row in run(_DELETE_GONE_JOBS, **part.jobs))
+    queues, priorities = [queue for queue, _ in left], [priority for _, priority in left]
+    run(_TAKE_FROM_LEVELS, queues=queues, priorities=priorities, jobs=list(left.values()))
+    run(_DELETE_UNDIVIDED, **part.jobs)
+    if part.queues is None:
         run(_AS_THEY_LIE)
         _gather(run, _ALL_THAT_DO_NOT_WAIT)
         run(_AS_IT_WAS)
     else:
-        places = {*part, *run(_PLACES_OF_JOBS, jobs=inbox).scalars()}
-        _gather(run, _SOME_THAT_DO_NOT_WAIT, queues=part, jobs=inbox, all_queues=sorted(places))
+        between = {"least": min(inbox, default=0), "most": max(inbox, default=-1)}
+        _gather(run, _SOME_THAT_DO_NOT_WAIT, jobs=inbox, **part.jobs, **between)
     new_queues = run(_NEW_QUEUES, now=now).rowcount
     queued = add_fresh_jobs(Database.raw(connection))
-    run(_FORGET_LEVELS, queues=part)
-    run(_COUNT_LEVELS, queues=part)
+    run(_FORGET_LEVELS, queues=part.queues)
+    run(_COUNT_LEVELS, queues=part.queues)
     run(_TOUCH_QUEUES, now=now, touched_before=now - TOUCHED_AFTER)
     dropped = run(_DELETE_UNUSED_QUEUES, before=now - DROP_AFTER).rowcount
     if set_order is not None:
         set_order(connection)
     _tell_matchers(run)
     # last, as matchers note the use of pools too and would wait for this transaction
-    run(_USED_POOLS, now=now, left=sorted(set(left)))
-    return {"queued": queued, "left": len(left), "new_queues": new_queues, "dropped_queues": dropped}
+    run(_USED_POOLS, now=now, left=sorted(set(queues)))
+    return {"queued": queued, "left": left.total(), "new_queues": new_queues, "dropped_queues": dropped}
 
 
 def add_activated(
@@ -301,15 +310,34 @@ def _gather(run: _Run, which: str, **values: Any) -> None:
     run(_FRESH.replace("WHICH", which), classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1], **values)
 
 
-def _next_part(run: _Run, now: datetime, most_at_once: int, activated: int) -> list[str] | None:
-    """The PanDA queues whose jobs are compared now, where others activated so many; None: all."""
-    plan = run(_READ_PLAN).one()
+@dataclass(frozen=True)
+class _Part:
+    """What is compared in a cycle.
+
+    Attributes:
+        jobs: whose numbers are above ``after`` and at most ``up_to``.
+        queues: whose levels are counted; None: all, as the jobs are.
+        size: so many jobs.
+    """
+
+    jobs: dict[str, int]
+    queues: list[int] | None
+    size: int
+
+
+def _next_part(run: _Run, now: datetime, most_at_once: int) -> _Part:
+    """What is compared now: all where little waits, or less than others activated meanwhile."""
+    plan = run(_READ_PLAN, most=LAST_JOB).one()
     parts = min(MOST_PARTS, -(-plan.jobs // most_at_once))
-    run(_SAVE_PLAN, next_part=plan.next_part + 1, now=now)
-    if parts < 2 or activated > most_at_once:
-        return None
-    queues = [name for name in run(_READ_QUEUES).scalars() if name is not None]
-    return sorted(name for name in queues if crc32(name.encode()) % parts == plan.next_part % parts)
+    if parts < 2 or plan.told > plan.jobs:
+        run(_SAVE_PLAN, next_part=plan.next_part + 1, compared_to=FIRST_JOB, now=now)
+        return _Part({"after": FIRST_JOB, "up_to": LAST_JOB}, None, LAST_JOB)
+    size = max(most_at_once, -(-plan.jobs // parts)) + 1
+    end = run(_READ_END, after=plan.compared_to, jobs=size).scalar()
+    run(_SAVE_PLAN, next_part=plan.next_part + 1, compared_to=FIRST_JOB if end is None else end, now=now)
+    queues = list(run(_READ_QUEUES).scalars())
+    jobs = {"after": plan.compared_to, "up_to": LAST_JOB if end is None else end}
+    return _Part(jobs, queues[plan.next_part % parts :: parts], size)
 
 
 def _tell_matchers(run: _Run) -> None:

@@ -135,3 +135,26 @@ def test_more_task_queues_than_a_message_holds_are_told_as_any(database: Databas
             add_jobs(database, number, computingsite=f"Q{number}")
         follow(database)
         assert [news.payload for news in listening.notifies(timeout=5, stop_after=1)] == [""]
+
+
+def test_jobs_of_no_panda_queue_are_compared_too_some_each_cycle(database: Database) -> None:
+    add_jobs(database, 1, 100, computingsite=None)
+    assert follow(database)["queued"] == 100
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid % 10 = 1")
+    execute(database, "DELETE FROM broker.waiting_jobs WHERE pandaid IN (7, 77)")
+    found = [follow(database, second, 10) for second in range(1, 11)]
+    assert [one["left"] for one in found] == [2, 1, 1, 1, 1, 1, 1, 1, 1, 0]
+    assert [sum(one[name] for one in found) for name in ("left", "queued")] == [10, 2]
+    assert [one["queued"] for one in found] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+    # the next round begins
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid = 2")
+    assert follow(database, 11, 10)["left"] == 1
+
+
+def test_more_than_waits_is_not_told_bit_by_bit(database: Database) -> None:
+    add_jobs(database, 1, 20)
+    assert follow(database)["queued"] == 20
+    add_jobs(database, 100, 15)
+    assert [follow(database, second)["queued"] for second in range(1, 5)] == [6, 6, 3, 0]
+    add_jobs(database, 1000, 100)
+    assert follow(database, 9)["queued"] == 100

@@ -1,0 +1,150 @@
+"""The index over task queues against each task queue looked at alone, and draws against those in order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import Texts
+from broker.pilots.model.group_fields import Asking
+from broker.pilots.model.match_order import draw_in_tiers
+from broker.pilots.model.matcher import CPUTIME_CLASSES_S, MATCHES, Pilot, TaskQueueTable, match_task_queues
+from broker.pilots.model.waiting_groups import FEW, GroupIndex, WaitingGroups, kinds_of
+from tests.matching.specs.random_specs import SITES, Dice, random_job, random_node
+
+QUEUES, POOLS, PLATFORMS = ("A", "B", None, None), ("p1", "p2", None, None, None), ("el7", "el9", "any")
+TYPES = (("first", 1, 1.0), ("heavy", 2, 3.0), ("light", 2, 1.0), ("", 1000, 1.0), (None, 1000, 1.0))
+
+
+def column(values: list[Any]) -> Texts:
+    found = np.empty(len(values), dtype=np.object_)
+    found[:] = values
+    return found
+
+
+def random_table(count: int, seed: int) -> TaskQueueTable:
+    dice, specs = random.Random(seed), Dice(seed)
+    types = [dice.choice(TYPES) for _ in range(count)]
+    classes = np.array([dice.choice((0, *CPUTIME_CLASSES_S)) for _ in types])
+
+    def some(values: tuple[Any, ...]) -> Texts:
+        return column([dice.choice(values) for _ in range(count)])
+
+    def lists(values: tuple[str, ...], chance: float) -> Texts:
+        return column([tuple(dice.sample(values, 2)) if dice.random() < chance else () for _ in range(count)])
+
+    return TaskQueueTable(
+        id=np.array(dice.sample(range(10 * count), count)), vo=some(("lhcb", "LHCb", "lhcb", "atlas", None)),
+        owner=some(("ann", "ann", "bob", None)), owner_group=some(("g", "g", None)), panda_queue=some(QUEUES),
+        resource_type=some(("SCORE", "MCORE", None, None)), sites=lists(SITES, 0.3), banned_sites=lists(SITES, 0.1),
+        platforms=lists(PLATFORMS, 0.3), cputime_class_s=classes,
+        pool=some(POOLS), specs=column([random_job(specs).canonical if dice.random() < 0.5 else None for _ in types]),
+        weight=np.array([dice.choice((0.1, 1.0, 5.0)) for _ in types]),
+        job_type=column([kind for kind, _, _ in types]), tier=np.array([tier for _, tier, _ in types]),
+        type_weight=np.array([weight for _, _, weight in types]),
+    )  # fmt: skip
+
+
+def random_asking(dice: random.Random, specs: Dice) -> Asking:
+    node = replace(random_node(specs), site=dice.choice(SITES)) if dice.random() < 0.8 else None
+    pilot = Pilot(
+        dice.choice(SITES), "ce", "q", dice.choice(("lhcb", "LHCB", None)),
+        tuple(dice.sample(PLATFORMS, dice.randint(0, 3))), dice.choice((None, 0, 359, 360, 361, 90_000, 2_000_000)),
+        dice.choice(("SCORE", None)), dice.choice(("ann", None, None)), dice.choice(("g", None, None)), node,
+    )  # fmt: skip
+    return Asking(pilot, dice.choice(("A", "C")), frozenset(dice.sample(("p1", "p2", "p3"), 2)), node)
+
+
+def compare(queues: int, pilots: int, seed: int) -> tuple[int, int]:
+    """Compares all pairs, and asks twice, so that answers that are kept count; how many there are, and how many fit."""
+    table, dice, specs = random_table(queues, seed), random.Random(seed + 1), Dice(seed + 1)
+    index, fitting = GroupIndex(table), 0
+    assert sorted(index.position) == sorted(table.id.tolist())
+    for _ in range(pilots):
+        asking = random_asking(dice, specs)
+        expected = match_task_queues(index.queues, asking.pilot, asking.panda_queue, asking.pools)
+        for _ in range(2):
+            fits = index.fitting(asking)
+            assert [fits.has(place) for place in range(queues)] == (expected == MATCHES).tolist()
+            assert index.reasons(asking).tolist() == expected.tolist()
+        fitting += int((expected == MATCHES).sum())
+    return queues * pilots, fitting
+
+
+def test_the_index_finds_what_each_task_queue_looked_at_alone_does() -> None:
+    compared, fitting = compare(300, 100, 11)
+    assert compared == 30_000 and 0.005 < fitting / compared < 0.5
+
+
+@pytest.mark.slow
+def test_the_index_finds_what_each_looked_at_alone_does_in_a_million_pairs() -> None:
+    compared, fitting = compare(2000, 500, 12)
+    assert compared == 1_000_000 and 0.005 < fitting / compared < 0.5
+
+
+def groups_for(count: int, seed: int, empty: float = 0.1) -> tuple[WaitingGroups, Asking]:
+    """Task queues that all fit but for those of another VO; some hold nothing."""
+    dice = random.Random(seed)
+    plain = replace(
+        random_table(count, seed), vo=column(["lhcb" if dice.random() < 0.7 else "atlas" for _ in range(count)]),
+        **{name: column([None] * count) for name in ("owner", "owner_group", "panda_queue", "resource_type", "pool")},
+        **{name: column([()] * count) for name in ("sites", "banned_sites", "platforms")},
+        specs=column([None] * count), cputime_class_s=np.zeros(count, dtype=np.int64),
+    )  # fmt: skip
+    levels = [{} if dice.random() < empty else {priority: 1 for priority in (0, 5, 1000)} for _ in range(count)]
+    return WaitingGroups.of(plain, levels), Asking(Pilot("S", "ce", "q", "lhcb"), "q", frozenset(), None)
+
+
+@pytest.mark.parametrize("count", [20, 4 * FEW])
+def test_all_that_fit_and_hold_jobs_come_once_in_the_order_of_their_tiers(count: int) -> None:
+    groups, asking = groups_for(count, 3)
+    found = list(groups.candidates(groups.index.fitting(asking), np.random.default_rng(1)))
+    queues = groups.queues
+    expected = {
+        (place, priority) for place in range(count) if queues.vo[place] == "lhcb" for priority in groups.levels[place]
+    }
+    assert len(found) == len(expected) and set(found) == expected
+    tiers = [queues.tier[queue] for queue, _ in found]
+    assert tiers == sorted(tiers)
+
+
+@pytest.mark.parametrize("count", [20, 8 * FEW])
+def test_draws_are_in_proportion_as_those_that_put_all_in_order(count: int) -> None:
+    groups, asking = groups_for(count, 4)
+    queues, fitting, generator = groups.queues, groups.index.fitting(asking), np.random.default_rng(2)
+    fits = np.flatnonzero((queues.vo == "lhcb") & groups.holding)
+    kinds, draws = kinds_of(queues), 6000
+
+    def key(queue: int) -> tuple[Any, ...]:
+        return queues.job_type[queue], float(queues.weight[queue])
+
+    first = Counter(key(next(groups.candidates(fitting, generator))[0]) for _ in range(draws))
+    columns = queues.tier[fits], kinds[fits], queues.type_weight[fits], queues.weight[fits]
+    expected = Counter(key(int(fits[draw_in_tiers(*columns, generator)[0]])) for _ in range(draws))
+    for one in first | expected:
+        assert first[one] / draws == pytest.approx(expected[one] / draws, abs=0.035)
+    # those that nobody finds more of are not drawn
+    for queue in np.flatnonzero(queues.tier == 1).tolist():
+        for priority in (0, 5, 1000):
+            groups.forget(queue, priority)
+    found = Counter(queues.job_type[next(groups.candidates(fitting, generator))[0]] for _ in range(draws))
+    assert set(found) == {"heavy", "light"} and found["heavy"] / draws == pytest.approx(0.75, abs=0.03)
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    groups, asking = groups_for(50, 5)
+    fitting = groups.index.fitting(asking)
+    one, other = (list(groups.candidates(fitting, np.random.default_rng(9))) for _ in range(2))
+    assert one == other
+
+
+def test_no_task_queues() -> None:
+    none = random_table(1, 1).at(np.zeros(0, dtype=np.int64))
+    groups, (_, asking) = WaitingGroups.of(none, []), groups_for(1, 1)
+    assert list(groups.candidates(groups.index.fitting(asking), np.random.default_rng(1))) == []
+    assert groups.index.reasons(asking).tolist() == []
