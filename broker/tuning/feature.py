@@ -20,5 +20,5 @@ FEATURE = Feature(
         "broker.tuning.routes.tuning",
         "broker.tuning.routes.operations",
     ),
-    pages=("broker.tuning.pages.tuning", "broker.tuning.pages.canaries"),
+    pages=("broker.tuning.pages.tuning", "broker.tuning.pages.key_flow", "broker.tuning.pages.canaries"),
 )

@@ -40,5 +40,14 @@ def test_the_newest_and_as_many_more_as_it_takes(count: int, decisions: int, cho
     assert [one.origin.agent_run for one in newest_keys(keys(), count, decisions)] == chosen
 
 
+def test_all_of_some_time_are_looked_at_too() -> None:
+    def chosen(minutes: int, count: int = 1, decisions: int = 0) -> list[int | None]:
+        found = newest_keys(keys(), count, decisions, BEGIN + timedelta(minutes=minutes))
+        return [one.origin.agent_run for one in found]
+
+    assert chosen(9) == [4, 5] and chosen(2) == [2, 3, 4, 5] and chosen(0) == [0, 1, 2, 3, 4, 5]
+    assert chosen(3, decisions=74) == [2, 3, 4, 5]
+
+
 def test_of_nothing_there_is_nothing() -> None:
     assert newest_keys([], 3, 200) == []

@@ -154,6 +154,23 @@ def change(database: Database, make: Callable[[TuningStore, sa.Connection], Publ
     return TuningChange(version=after.version, changed=changed)
 
 
+def restore(database: Database, event: TuningEvent, *, editor: str, reason: str) -> TuningChange:
+    """Make one key what it was before a change of it; where it had no value, the default is in force again.
+
+    Raises:
+        BrokerError: the value cannot be used any more, or there is nothing to take back.
+    """
+    key, vo = event.key, event.vo or None
+
+    def make(store: TuningStore, connection: sa.Connection) -> Published:
+        if event.old is None:
+            return store.unset(connection, key, editor=editor, reason=reason, vo=vo)
+        _, typed = typed_value(key, event.old)
+        return store.set_value(connection, key, typed, editor=editor, reason=reason, vo=vo)
+
+    return change(database, make)
+
+
 def version(database: Database) -> int:
     """The version that the next cycle will use; 0 when the table is not published as one."""
     return _live(database).version

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import OPERATE, READ, TRY, TUNE
-from broker.api.asking import moment
+from broker.api.asking import asking, moment
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem, problem_of
 from broker.api.state import ApiState, State, Who, editor
@@ -23,6 +23,7 @@ from broker.gdpconfig.publish import Published
 from broker.history.pages.work import begin_run
 from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers import values as tuning_values
+from broker.tuning.pages.key_flow import canaries_of, lately_sentence, rules_that_read, ways_back
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.web.formats import in_path
 from broker.web.rendering import Form, back_to, page_router, show, wants_json
@@ -33,6 +34,9 @@ from broker.whatif.statements import runs
 router = page_router(tag="tuning")
 Key = Annotated[str, Path(max_length=200)]
 MOST_EVENTS, MOST_HOURS = 200, 24
+PREVIEWED_S = 3600.0
+"""Cycles of so long are decided again before a value is set; more where these hold few decisions."""
+MOST_CANARIES = 3
 NUMBERS = ("int", "float")
 
 
@@ -113,6 +117,9 @@ def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | N
     found = tuning_values.value(api.database, key)
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, found.key, MOST_EVENTS)
+    with asking(api) as asked:
+        lately = rules_that_read(asked, found.key)
+        now = asked.now
     with api.database.begin() as connection:
         swept = runs.newest_about(connection, ("sweep",), found.key)
         compared = runs.newest_about(connection, ("preview", "what_if"), found.key)
@@ -128,6 +135,10 @@ def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | N
         "tuning_key",
         {"value": found, "history": changed, "tried": tried},
         title=f"Tuning {found.key}",
+        lately=lately,
+        did=lately_sentence(lately),
+        canaries=canaries_of(canary_trials.tried(api.database, now), found.key)[:MOST_CANARIES],
+        ways_back=ways_back(changed, found.key),
         points=[vars(one) for one in points],
         sweepable=found.type in NUMBERS,
         linked=linked,
@@ -217,7 +228,9 @@ def try_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
 
     def take() -> Response:
         _, typed = tuning_values.typed_value(key, fields.get("value", ""))
-        return begin_run(api, "preview", long_runs.Preview.model_validate({"set": {key: typed}}), editor(who))
+        return begin_run(
+            api, "preview", long_runs.Preview.model_validate({"set": {key: typed}, "last_s": PREVIEWED_S}), editor(who)
+        )
 
     return _taken(request, api, key, ("try", fields), take)
 

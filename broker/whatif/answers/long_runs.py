@@ -85,12 +85,14 @@ class Preview(_Asked):
         vo: of the tasks that the values are for.
         cycles: of each brokerage, the newest.
         decisions: cycles further back as well, until there are so many.
+        last_s: all cycles of this time up to now as well, in seconds.
     """
 
     set: dict[Name, Json] = Field(min_length=1, max_length=50)
     vo: str | None = Field(default=None, min_length=1, max_length=16)
     cycles: int = Field(default=3, ge=1, le=1000)
     decisions: int = Field(default=200, ge=1, le=100_000)
+    last_s: float = Field(default=0.0, ge=0, le=DAY_S)
 
 
 class Replay(Cycles):
@@ -127,7 +129,8 @@ def run(
         return _swept(database, asked, now, config, report_progress)
     if isinstance(asked, Preview):
         proposals = proposals_of(asked.set, asked.vo, database.names.vo)
-        selection = Selection(newest=asked.cycles, decisions=asked.decisions)
+        since = now - timedelta(seconds=asked.last_s) if asked.last_s else None
+        selection = Selection(newest=asked.cycles, decisions=asked.decisions, newest_since=since)
         return _compared(database, proposals, (), selection, config, report_progress)
     if isinstance(asked, WhatIf):
         switches = [Switch(name, on) for name, on in asked.rules.items()]

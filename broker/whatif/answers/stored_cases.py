@@ -53,6 +53,7 @@ class Selection:
         brokerages: only those; None for all.
         newest: of each brokerage only so many, the newest; None for all.
         decisions: with ``newest``, cycles further back as well until there are so many decisions in all.
+        newest_since: with ``newest``, all cycles from this instant on as well.
     """
 
     since: datetime | None = None
@@ -61,6 +62,7 @@ class Selection:
     brokerages: tuple[str, ...] | None = None
     newest: int | None = None
     decisions: int = 0
+    newest_since: datetime | None = None
 
 
 @dataclass
@@ -158,7 +160,7 @@ def stored_cases(database: Database, selection: Selection) -> StoredCases:
             brokerages=selection.brokerages,
         )
     if selection.newest is not None:
-        keys = newest_keys(keys, selection.newest, selection.decisions)
+        keys = newest_keys(keys, selection.newest, selection.decisions, selection.newest_since)
     if not keys:
         asked = f"on snapshot {selection.snapshot}"
         if selection.snapshot is None:
@@ -168,13 +170,17 @@ def stored_cases(database: Database, selection: Selection) -> StoredCases:
     return StoredCases(database, keys)
 
 
-def newest_keys(keys: Sequence[CycleKey], count: int, decisions: int) -> list[CycleKey]:
-    """The last ``count`` of each brokerage, and those before them until there are ``decisions``; in the same order."""
+def newest_keys(keys: Sequence[CycleKey], count: int, decisions: int, since: datetime | None = None) -> list[CycleKey]:
+    """The last ``count`` of each brokerage, all from ``since`` on, and those before them until there are ``decisions``.
+
+    They are in the same order.
+    """
     seen: Counter[str] = Counter()
     is_last: list[bool] = []
     for key in reversed(keys):
         seen[key.brokerage] += 1
-        is_last.append(seen[key.brokerage] <= count)
+        is_new = since is not None and key.origin.decided_at >= since
+        is_last.append(is_new or seen[key.brokerage] <= count)
     in_all = sum(key.size for key, last in zip(reversed(keys), is_last, strict=True) if last)
     kept: list[CycleKey] = []
     for key, last in zip(reversed(keys), is_last, strict=True):

@@ -1,0 +1,82 @@
+"""The steps of a change of one key: what it did lately, how a canary of it fares, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Response
+from starlette.requests import Request
+
+from broker.access.policies import TUNE
+from broker.api.guarded_route import allow
+from broker.api.problems import Problem
+from broker.api.state import State, Who, editor
+from broker.decisions.answers.reason_codes import all_rules
+from broker.store.query_context import Asking
+from broker.tuning.answers import values as tuning_values
+from broker.tuning.answers.canaries import CanaryAnswer
+from broker.tuning.pages.canaries import effects
+from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent
+from broker.web.formats import in_path
+from broker.web.rendering import Form, back_to, page_router
+
+router = page_router(tag="tuning")
+
+
+def rules_that_read(asking: Asking, key: str) -> list[dict[str, Any]]:
+    """The rules that read a key, with what they did in 24 hours, those that rejected most first."""
+    found = [
+        {
+            "brokerage": one.brokerage,
+            "rule": one.line.rule,
+            "code": one.line.code,
+            "title": one.line.title,
+            "rejected": one.line.rejections_24h,
+            "decides": one.line.decides_24h,
+        }
+        for one in all_rules(asking)
+        if key in one.line.keys
+    ]
+    return sorted(found, key=lambda one: (-one["rejected"], one["brokerage"], one["rule"]))
+
+
+def lately_sentence(lines: Sequence[dict[str, Any]]) -> str:
+    """What a key did lately. Pure."""
+    if not lines:
+        return "No rule reads it: weights, limits or steps do, or it acts elsewhere."
+    rejected, decides = (sum(one[name] for one in lines) for name in ("rejected", "decides"))
+    return (
+        f"Rules that read it rejected a candidate {rejected:,} times in 24 h, "
+        f"and are why {decides:,} {'chunk waits' if decides == 1 else 'chunks wait'} now."
+    )
+
+
+def canaries_of(canaries: Sequence[CanaryAnswer], key: str) -> list[dict[str, Any]]:
+    """The canaries that tried a key, the newest first, each with how the chosen tasks fared."""
+    return [{"canary": one.model_dump(), "effects": effects(one)} for one in canaries if key in one.set]
+
+
+def ways_back(history: Sequence[TuningEvent], key: str) -> list[dict[str, Any]]:
+    """The values that a key had before each of its last changes, without repeats."""
+    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for one in history:
+        if one.key == key and one.action in ("set", "unset"):
+            found.setdefault((one.vo, one.old), {"version": one.version, "old": one.old, "vo": one.vo})
+    return list(found.values())[:10]
+
+
+@router.post("/tuning/{key}/back")
+@allow(TUNE)
+def take_back(request: Request, api: State, who: Who, key: str, fields: Form) -> Response:
+    """Make one key what it was before one of its changes; other keys stay as they are."""
+    reason = fields.get("reason", "").strip()
+    if not reason or len(reason) > REASON_MAX_CHARACTERS:
+        raise Problem(422, "no_reason", "a change needs a reason", "say why, in a sentence")
+    with api.database.read_snapshot() as connection:
+        changed = tuning_values.history(connection, api.database, key, 1000)
+    chosen = next((one for one in changed if str(one.version) == fields.get("version") and one.key == key), None)
+    if chosen is None:
+        raise Problem(422, "invalid_request", f"no version {fields.get('version', '')[:20]} changed {key}")
+    tuning_values.restore(api.database, chosen, editor=editor(who), reason=reason)
+    return back_to(f"/tuning/{in_path(key)}")

@@ -1,0 +1,57 @@
+"""The steps of a change of one key: what it did lately, a preview of an hour, a canary beside the rest, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import httpx
+
+from broker.api.server import ApiServer
+from broker.tuning.pages.key_flow import lately_sentence, ways_back
+from broker.tuning.statements.gdpconfig_rows import TuningEvent
+from tests.api.serving import client_of
+from tests.web.test_other_pages import figures as words_of
+
+KEY, API = "NQUEUED_SAT_CAP", "/api/v1/config/NQUEUED_SAT_CAP"
+
+
+def event(version: int, old: str | None, new: str | None) -> TuningEvent:
+    return TuningEvent(
+        version=version, published_at=datetime(2026, 8, 1, tzinfo=UTC), editor="ann", reason="r", component="c",
+        key=KEY, vo="", action="set", old=old, new=new,
+    )  # fmt: skip
+
+
+def test_each_value_that_a_key_had_is_a_way_back_once() -> None:
+    found = ways_back([event(4, "7", "9"), event(3, "9", "7"), event(2, "7", "9"), event(1, None, "7")], KEY)
+    assert [(one["version"], one["old"]) for one in found] == [(4, "7"), (3, "9"), (1, None)]
+    assert ways_back([event(1, None, "7")], "ANOTHER") == []
+
+
+def test_what_a_key_did_is_the_sum_over_its_rules() -> None:
+    lines = [{"rejected": 3, "decides": 1}, {"rejected": 4, "decides": 0}]
+    assert lately_sentence(lines).startswith("Rules that read it rejected a candidate 7 times in 24 h")
+    assert "1 chunk waits now" in lately_sentence(lines) and "No rule reads it" in lately_sentence([])
+
+
+def test_the_page_of_a_key_says_what_it_did_and_takes_one_key_back(somebody: httpx.Client, site: ApiServer) -> None:
+    another = "/api/v1/config/NQUEUELIMITSITE"
+    for value in (180, 170):
+        with client_of(site) as client:
+            assert client.put(API, json={"value": value, "reason": "links"}).is_success, value
+    before = somebody.get(another).json()["value"]
+    page = somebody.get(f"/tuning/{KEY}").text
+    assert "Rules that read it rejected a candidate" in words_of(page) and f'action="/tuning/{KEY}/back"' in page
+    assert "Decides the cycles of the last hour again" in page
+    token = page.split('name="csrf" value="')[1].split('"')[0]
+    version = somebody.get(f"{API}").json()["version"]
+    fields = {"csrf": token, "version": str(version), "reason": "too slow"}
+    assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "reason": " "}).status_code == 422
+    assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "version": "999999"}).status_code == 422
+    assert somebody.post(f"/tuning/{KEY}/back", data=fields).status_code == 303
+    assert somebody.get(API).json()["value"] == 180 and somebody.get(another).json()["value"] == before
+    assert "too slow" in somebody.get(f"/tuning/{KEY}").text
+    first = somebody.get("/api/v1/config/history", params={"key": KEY}).json()
+    oldest = min(one["version"] for one in first["items"] if one["key"] == KEY and one["old"] is None)
+    assert somebody.post(f"/tuning/{KEY}/back", data={**fields, "version": str(oldest)}).status_code == 303
+    assert somebody.get(API).json()["source"] == "default"
