@@ -27,6 +27,7 @@ from broker.snapshot.sources.metrics import METRICS
 from broker.snapshot.sources.pilots import PILOTS
 from broker.snapshot.sources.pins import PINS
 from broker.snapshot.sources.pools import POOLS
+from broker.snapshot.sources.queue_capacity import QueueCapacitySource
 from broker.snapshot.sources.queue_health import QueueHealthSource
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.quota import QUOTA
@@ -77,6 +78,7 @@ OFFERED_SOURCES: tuple[type[Source], ...] = (
     TaskQueues,
     QueueHealthSource,
     TaskFailuresSource,
+    QueueCapacitySource,
 )
 
 NAMES = tuple(source.name for source in GRID_SOURCES)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.flow_problems import grid_problem
+from broker.domain.queue_capacity import QueueSums
 from broker.flow.model import program
 from broker.flow.model.cycle import LEFT_OVER, binding, damped, decide, greedy
+from broker.flow.model.flow_problem import learned_queues
 from broker.flow.model.problem import (
     SEGMENTS,
     FlowChunks,
@@ -25,6 +28,8 @@ from broker.flow.model.problem import (
 )
 from broker.flow.model.program import FlowProgram
 from broker.flow.model.rounding import broken_limits
+from broker.gdpconfig import Tuning
+from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY
 
 
 def problem(jobs: list[int], rooms: list[float], **changes: object) -> FlowProblem:
@@ -246,3 +251,33 @@ def test_the_solver_prints_nothing(
     assert decide(grid_problem(60, 20, 1), 1).jobs.sum() > 0
     ctypes.CDLL(None).fflush(None)  # what C has written and keeps
     assert capfd.readouterr() == ("", "")
+
+
+def learned(offered: dict[str, QueueSums], **keys: float | bool) -> FlowQueues:
+    """Three queues that run 10, 10 and 0 cores, and have 5 cores waiting each, with what was learned."""
+    names = SimpleNamespace(name=np.array(["A", "B", "C"], dtype=object))
+    snapshot = SimpleNamespace(unified=names, offered={QUEUE_CAPACITY: offered})
+    three = np.ones(3)
+    queues = FlowQueues(
+        10 * three, three, 0 * three, np.array([10.0, 10.0, 0.0]), 5 * three, three[:, None], np.arange(3)
+    )
+    tuning = Tuning.defaults().with_values({"LEARNED_CAPACITY": True, **keys})
+    return learned_queues(queues, snapshot, tuning)  # type: ignore[arg-type]
+
+
+def test_cores_that_ran_before_count_as_free() -> None:
+    found = learned({"A": QueueSums(most_cores=30.0, hours=6), "C": QueueSums(most_cores=8.0, hours=10**6)})
+    assert found.running_cores == pytest.approx([20.0, 10.0, 8.0], abs=1e-3)
+    assert found.waiting_cores == pytest.approx([-5.0, 5.0, -3.0], abs=1e-3)
+
+
+@pytest.mark.parametrize("keys", [{"LEARNED_CAPACITY": False}, {}])
+def test_without_the_key_or_a_record_nothing_is_learned(keys: dict[str, bool]) -> None:
+    found = learned({} if not keys else {"A": QueueSums(most_cores=30.0, hours=6, failed=9)}, **keys)
+    assert found.running_cores.tolist() == [10.0, 10.0, 0.0] and found.failure.tolist() == [0.0] * 3
+
+
+def test_failures_and_slow_jobs_make_a_queue_dearer() -> None:
+    found = learned({"A": QueueSums(finished=20, failed=60), "B": QueueSums(ratio_jobs=980, ratio_ln_sum=686.0)})
+    assert found.failure == pytest.approx([0.615, 0.075, 0.075])
+    assert found.efficiency == pytest.approx([1.0, 0.504, 1.0], abs=1e-3)

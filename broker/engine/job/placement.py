@@ -6,6 +6,7 @@ from typing import Literal
 
 from broker.rules.contract import Options, Reason, Step
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
+from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY
 
 _TOGETHER = "the jobs of the cycle were placed together:"
 LEFT_OVER = "flow_left_over"
@@ -113,5 +114,5 @@ class Placement(Step):
         return FLOW_CODES if self.together else ()
 
     def needed_sources(self) -> tuple[str, ...]:
-        """The targets of shares, where a missing share counts."""
-        return (SHARE_TARGETS,) if self.together else ()
+        """The targets of shares, where a missing share counts, and what queues can run."""
+        return (SHARE_TARGETS, QUEUE_CAPACITY) if self.together else ()

@@ -6,13 +6,14 @@ Source: the figures are those of the rules, so that the program breaks no limit 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from broker.brokerages.job.chunk_jobs import QueueLimits
 from broker.domain.arrays import Floats, Ints, distinct, texts
 from broker.domain.estimates import DEFAULT_COREPOWER_HS06
+from broker.domain.queue_capacity import QueueSums
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.flow.model.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
@@ -21,6 +22,7 @@ from broker.rules.production_job.cuts.cap import Cap
 from broker.rules.production_job.filters.link_full import CAP, LinkFull
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
+from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY, LearnedCapacity
 from broker.work.assemble import CycleWork
 from broker.work.cut_jobs import core_count
 from broker.work.job_model import CutLimits
@@ -28,8 +30,19 @@ from broker.work.job_model import CutLimits
 BYTE_PRICE, UNPLACED_HOURS, SHARE_PRICE = "FLOW_BYTE_PRICE", "FLOW_UNPLACED_HOURS", "FLOW_SHARE_PRICE"
 LINK_WINDOW, INPUT_RATE, JOB_HOURS = "FLOW_LINK_WINDOW", "FLOW_INPUT_RATE", "FLOW_JOB_HOURS"
 TIME_LIMIT = "FLOW_TIME_LIMIT"
+CAPACITY, CAPACITY_PRIOR = "LEARNED_CAPACITY", "LEARNED_CAPACITY_PRIOR"
 #: The gdpconfig keys of the program.
-FLOW_KEYS = (BYTE_PRICE, UNPLACED_HOURS, SHARE_PRICE, LINK_WINDOW, INPUT_RATE, JOB_HOURS, TIME_LIMIT)
+FLOW_KEYS = (
+    BYTE_PRICE,
+    UNPLACED_HOURS,
+    SHARE_PRICE,
+    LINK_WINDOW,
+    INPUT_RATE,
+    JOB_HOURS,
+    TIME_LIMIT,
+    CAPACITY,
+    CAPACITY_PRIOR,
+)
 _READ = (*FLOW_KEYS, CAP)
 _URGENT = "\turgent"
 #: Positions in the last axis of the counts of jobs: running ones, and those before them, which wait.
@@ -107,7 +120,9 @@ def program_of(cycle: JobCycle, results: Sequence[ChunkResult], work: CycleWork)
             share=share,
             priority=np.nan_to_num(chunks.currentpriority[row]),
         ),
-        queues=_queues(snapshot, _room(found, chunk, unified, share, len(names), len(snapshot.unified))),
+        queues=learned_queues(
+            _queues(snapshot, _room(found, chunk, unified, share, len(names), len(snapshot.unified))), snapshot, tuning
+        ),
         pairs=FlowPairs(
             chunk=chunk,
             queue=unified.astype(np.int64),
@@ -259,6 +274,26 @@ def _queues(snapshot: Snapshot, room: Floats) -> FlowQueues:
         waiting_cores=jobs.total[:, _WAITING].sum(axis=1) * each,
         room=room,
         link=link.astype(np.int64),
+    )
+
+
+def learned_queues(queues: FlowQueues, snapshot: Snapshot, tuning: Tuning) -> FlowQueues:
+    """The queues with what was learned of cores, failures and walltimes, with LEARNED_CAPACITY; else as they are.
+
+    Cores that can run and do not are free.
+    """
+    known: LearnedCapacity = snapshot.offered.get(QUEUE_CAPACITY) or {}
+    if not known or not tuning.flag(CAPACITY):
+        return queues
+    sums = [known.get(str(name), QueueSums()) for name in snapshot.unified.name.tolist()]
+    prior_h, running = tuning.number(CAPACITY_PRIOR), queues.running_cores
+    cores = np.array([one.cores(now, prior_h) for one, now in zip(sums, running.tolist(), strict=True)])
+    return replace(
+        queues,
+        efficiency=np.array([one.efficiency() for one in sums]),
+        failure=np.array([one.failure() for one in sums]),
+        running_cores=cores,
+        waiting_cores=queues.waiting_cores - (cores - running),
     )
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
+from broker.domain.queue_capacity import QueueSums
 from broker.domain.queue_health import ANALYSIS, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
 from broker.simulation.model.information import GridView
 from broker.simulation.model.scenario import Scenario
+from broker.snapshot.sources.queue_capacity import LearnedCapacity
 from broker.snapshot.sources.queue_health import LearnedHealth, LearnedQueues
 from broker.snapshot.sources.task_failures import FAILED_LEAST, FailingTasks
 
@@ -109,3 +114,26 @@ def _learned(place: QueueHealth) -> LearnedHealth:
         place.state, place.statistic, place.failed, place.ended, len(place.tasks), hours, place.until_s,
         place.probes_ended,
     )  # fmt: skip
+
+
+class CapacityKeeper:
+    """Sums up what was seen of the queues, as the agent ``outcomes`` does; walltimes are not compared.
+
+    Args:
+        names: of the queues of the scenario.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._most = np.zeros(len(names))
+        self._hours: set[int] = set()
+
+    def learned(self, view: GridView) -> LearnedCapacity:
+        """The sums by queue, with this view."""
+        self._most = np.maximum(self._most, view.busy_cores)
+        self._hours.add(int(view.now_s // 3600.0))
+        rows = zip(self._names, self._most.tolist(), view.outcomes.tolist(), strict=True)
+        return {
+            name: QueueSums(most, len(self._hours), int(finished), int(failed))
+            for name, most, (finished, failed) in rows
+        }

@@ -11,11 +11,12 @@ from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts, LinkMatrix
 from broker.simulation.model.information import GridView
 from broker.simulation.model.real.grid_rows import START, VO, instant, share_targets, static_snapshot
-from broker.simulation.model.real.learned import HealthKeeper
+from broker.simulation.model.real.learned import CapacityKeeper, HealthKeeper
 from broker.simulation.model.real.user_figures import analysis_grid, outside_values
 from broker.simulation.model.scenario import Scenario
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
+from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY
 from broker.snapshot.sources.queue_health import QUEUE_HEALTH
 from broker.snapshot.sources.task_failures import TASK_FAILURES
 
@@ -54,6 +55,7 @@ class SnapshotKeeper:
         self._links: tuple[float, LinkMatrix] | None = None
         self._last: tuple[GridView, Snapshot] | None = None
         self.health = HealthKeeper(scenario)
+        self.capacity = CapacityKeeper([queue.name for queue in scenario.queues])
         self._queues_online: bytes = b""
         self._queues = (self.base.queues, self.base.unified)
 
@@ -99,6 +101,8 @@ class SnapshotKeeper:
             offered[QUEUE_HEALTH] = self.health.learned(view, START.timestamp())
         if TASK_FAILURES in sources:
             offered[TASK_FAILURES] = self.health.failing_tasks(view, START.timestamp())
+        if QUEUE_CAPACITY in sources:
+            offered[QUEUE_CAPACITY] = self.capacity.learned(view)
         if users is not None:
             analysis = analysis_grid(self.scenario, view, self._order, users)
             return dataclasses.replace(snapshot, analysis=analysis, offered=offered)

@@ -1,0 +1,98 @@
+"""The learned sources read from a database: probe jobs that are there, ends of failing tasks, sums over weeks."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.domain.queue_capacity import QueueSums
+from broker.snapshot.source import Source
+from broker.snapshot.sources.queue_capacity import QueueCapacitySource
+from broker.snapshot.sources.queue_health import QueueHealthSource
+from broker.snapshot.sources.task_failures import TaskFailuresSource
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.snapshots.source_reads import SourceReader
+from tests.agents.moving_jobs import NOW, fill, job
+
+BEGAN = NOW - timedelta(minutes=10)
+
+
+def built(database: Database, source: Source) -> Any:
+    with database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        return source.build(SourceReader(connection, catalogue, NOW).read(source), None)  # type: ignore[arg-type]
+
+
+def execute(database: Database, statement: str, **values: Any) -> None:
+    with database.begin() as connection:
+        connection.execute(sa.text(statement), values)
+
+
+def probe(number: int, minutes: float, status: str = "activated", **columns: Any) -> dict[str, Any]:
+    made = (BEGAN + timedelta(minutes=minutes)).astimezone(UTC).replace(tzinfo=None).isoformat()
+    return job(number, status, creationtime=made, **{"prodsourcelabel": "managed", **columns})
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kind", "there"),
+    [
+        ([], "production", 0),
+        ([probe(1, 0), probe(2, 1, "running"), probe(3, 1, "defined")], "production", 3),
+        ([probe(1, -0.1)], "production", 0),
+        ([probe(1, 1, computingsite="R")], "production", 0),
+        ([probe(1, 1, prodsourcelabel="user")], "production", 0),
+        ([probe(1, 1, prodsourcelabel="user"), probe(2, 1)], "analysis", 1),
+        ([probe(1, 1, prodsourcelabel=None)], "production", 1),
+    ],
+)
+@pytest.mark.parametrize("state", ["probation", "excluded"])
+def test_probe_jobs_are_those_made_since_the_probation_began(
+    shared: Database, jobs: list[dict[str, Any]], kind: str, there: int, state: str
+) -> None:
+    fill(shared, jobs)
+    execute(
+        shared,
+        "INSERT INTO broker.queue_health VALUES ('Q', :kind, '', :state, 11, 1, 20, 19, '{1}', '{}', :began, NULL, 1,"
+        " 20, 19, 1801, 1, 1, 1, 0)",
+        kind=kind,
+        state=state,
+        began=BEGAN.timestamp(),
+    )
+    found = built(shared, QueueHealthSource())["Q", kind]
+    assert (found.probes, found.probes_there) == (1, there if state == "probation" else 0)
+    assert found.probe_room == (4 - there if state == "probation" else 0)
+
+
+def test_all_ends_of_tasks_of_which_two_failed_at_one_queue_are_read(shared: Database) -> None:
+    fill(shared, [])
+    execute(
+        shared,
+        "INSERT INTO broker.task_ends VALUES (1, 'Q', 10, 0, 1), (1, 'Q', 11, 2, 1), (1, 'R', 11, 5, 0),"
+        " (2, 'Q', 10, 0, 1), (2, 'R', 10, 0, 1), (3, 'Q', 10, 9, 0)",
+    )
+    assert built(shared, TaskFailuresSource()) == {1: {("Q", 10): (0, 1), ("Q", 11): (2, 1), ("R", 11): (5, 0)}}
+
+
+def test_cores_and_ends_are_summed_up_over_three_weeks(shared: Database) -> None:
+    fill(shared, [])
+    hour = NOW.replace(minute=0, second=0, microsecond=0)
+    for days, most, finished in ((0, 40, 7), (20, 90, 3), (22, 500, 1000)):
+        at = hour - timedelta(days=days)
+        execute(shared, "INSERT INTO broker.queue_cores VALUES (:at, 'Q', 'all', :most), (:at, 'Q', 'production', 1)",
+                at=at, most=most)  # fmt: skip
+        execute(
+            shared,
+            "INSERT INTO broker.queue_record VALUES (:at, 'Q', 'production', 'evgen', 'SCORE', :ok, 1, 0, 0, 0, 0, 2,"
+            " 0.5, 1, '{}'), (:at, 'Q', 'test', '', '', 99, 99, 0, 0, 0, 0, 9, 9, 9, '{}')",
+            at=at,
+            ok=finished,
+        )
+    execute(shared, "INSERT INTO broker.queue_cores VALUES (:at, 'R', 'all', 8)", at=hour)
+    assert built(shared, QueueCapacitySource()) == {
+        "Q": QueueSums(90.0, 2, 10, 2, 4, 1.0),
+        "R": QueueSums(8.0, 1),
+    }
