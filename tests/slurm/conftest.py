@@ -14,6 +14,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = [item for item in items if str(item.path).startswith(folder)]
     for item in here:
         item.add_marker(pytest.mark.slurm)
-        item.add_marker(pytest.mark.timeout(600))
+        item.add_marker(pytest.mark.timeout(1200))
     if "slurm" not in config.getoption("markexpr"):
         items[:] = [item for item in items if item not in here]

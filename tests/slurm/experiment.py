@@ -88,7 +88,7 @@ class SlurmExperiment:
         """What a command prints."""
         command = [sys.executable, "-m", "broker.cli.entry", *arguments]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=120)
-        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        assert done.returncode == 0, f"{arguments}: {done.returncode} {done.stderr} {done.stdout}"
         return done.stdout
 
     def serve(self, port: int, **environment: str) -> None:
@@ -163,7 +163,7 @@ class SlurmExperiment:
             "SELECT jobstatus, count(*) FROM doma_panda.jobsarchived4 GROUP BY 1",
             "SELECT state, outcome, detail, count(*) FROM broker.submitted_pilots GROUP BY 1, 2, 3",
             "SELECT panda_queue, resource_type, wanted, reason, misfits, waiting FROM broker.pilot_demand",
-            "SELECT agent, outcome, error, counts, notes FROM broker.agent_runs ORDER BY id DESC LIMIT 12",
+            "SELECT agent, outcome, error, counts FROM broker.agent_runs ORDER BY id DESC LIMIT 12",
             "SELECT jeditaskid, status, errordialog FROM doma_panda.jedi_tasks",
         )
         told = [f"{query}: {self.rows(query)}" for query in queries]

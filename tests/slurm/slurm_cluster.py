@@ -82,6 +82,7 @@ class SlurmCluster:
             "cores": cores,
             "memory_mb": memory_mb,
         }
+        self._node = str(values["host"])
         self.configuration = folder / "slurm.conf"
         self.configuration.write_text(CONFIGURATION.format(**values), encoding="utf-8")
 
@@ -105,7 +106,14 @@ class SlurmCluster:
     def start_node(self) -> None:
         """Start slurmd, and wait until the node takes jobs."""
         self._begin("slurmd", "-D", "-f", str(self.configuration))
-        self._until(lambda: self.said("sinfo", "--noheader", "--format=%T").strip() in ("idle", "mixed", "allocated"))
+        self._until(self._takes_jobs)
+
+    def _takes_jobs(self) -> bool:
+        """Whether the node takes jobs; where its death left it drained or down, it is resumed as an administrator would."""
+        state = self.said("sinfo", "--noheader", "--format=%T").strip()
+        if state.startswith(("drain", "down")):
+            self.said("scontrol", "update", f"nodename={self._node}", "state=resume")
+        return state in ("idle", "mixed", "allocated", "completing")
 
     def kill_node(self) -> None:
         """Kill slurmd as if the node had died; what ran there is killed with it."""
@@ -145,5 +153,5 @@ class SlurmCluster:
         ends, pause = time.monotonic() + UP_WITHIN_S, threading.Event()
         while not holds():
             logs = "\n".join(path.read_text()[-600:] for path in sorted((self.folder / "log").glob("*")))
-            assert time.monotonic() < ends, f"Slurm is not up within {UP_WITHIN_S:g} s\n{logs}"
+            assert time.monotonic() < ends, f"Slurm is not up within {UP_WITHIN_S:g} s: {self.said('sinfo')}\n{logs}"
             pause.wait(0.3)

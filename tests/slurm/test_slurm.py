@@ -69,7 +69,7 @@ def test_fifty_jobs_each_once_whatever_happens(experiment: SlurmExperiment, clus
     experiment.kill()
     experiment.serve(port)
 
-    experiment.until(lambda: experiment.status(task) == "done", 300)
+    experiment.until(lambda: experiment.status(task) == "done", 600)
     jobs, outputs, inputs = experiment.rows(FINISHED, task=task)[0]
     assert (jobs, outputs, inputs) == (JOBS, JOBS, JOBS), "each once, nothing lost"
     assert experiment.rows(TWICE) == []
