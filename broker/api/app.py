@@ -41,6 +41,7 @@ from broker.api.envelope import Envelope, Hosts, Observe
 from broker.api.guarded_route import GuardedRoute, refusal
 from broker.api.local_token import LocalBearer, LocalToken
 from broker.api.problems import MEDIA_TYPE, ProblemBody
+from broker.api.property_texts import add_texts, describe_parameter
 from broker.api.state import ApiState, Identify, RateLimiter
 from broker.errors import BrokerError
 from broker.feature import routes
@@ -97,6 +98,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, openapi_version=VERSION, description=_ABOUT, routes=routes
         )
         _describe_problems(found)
+        add_texts(found["components"]["schemas"])
+        _name_operations(found, routes)
         _describe_policies(found, routes)
         app.openapi_schema = found
     return app.openapi_schema
@@ -114,6 +117,17 @@ def _describe_problems(description: dict[str, Any]) -> None:
             responses = operation["responses"]
             responses.pop("422", None)
             responses |= {"4XX": _PROBLEM, "5XX": _PROBLEM}
+
+
+def _name_operations(description: dict[str, Any], routes: list[APIRoute]) -> None:
+    """Call each operation as its function is called, and give each parameter words and an example."""
+    for route in routes:
+        for method in route.methods or ():
+            operation = description["paths"].get(route.path_format, {}).get(method.lower())
+            if operation is not None:
+                operation["operationId"] = route.name
+                for parameter in operation.get("parameters", ()):
+                    describe_parameter(parameter)
 
 
 def _describe_policies(description: dict[str, Any], routes: list[APIRoute]) -> None:
