@@ -97,7 +97,8 @@ def kinds_of(schema: Mapping[str, Any]) -> set[str]:
 
 def example_of(model: str, field: str, schema: Mapping[str, Any]) -> Any:
     """An example of a plain value; None for objects, whose own properties have them."""
-    if (given := _given(model, field)) is not None and len(given) > 1:
+    given = _given(model, field)
+    if given is not None and len(given) > 1 and any(_fits(given[1], part) for part in _parts(schema)):
         return given[1]
     for part in _parts(schema):
         if "const" in part:
@@ -114,6 +115,22 @@ def example_of(model: str, field: str, schema: Mapping[str, Any]) -> Any:
         if part.get("type") in _EXAMPLES and part.get("type") != "null":
             return max(part.get("minimum", 1), 1) if part["type"] == "integer" else _EXAMPLES[part["type"]]
     return None
+
+
+_OF_TYPE: Mapping[str, tuple[type, ...]] = {
+    "integer": (int,), "number": (int, float), "boolean": (bool,), "string": (str,), "array": (list,),
+}  # fmt: skip
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether a value of the list is one of a property: names that stand in many models differ in their types."""
+    if "enum" in schema or "const" in schema:
+        return value in schema.get("enum", [schema.get("const")])
+    kind = schema.get("type", "")
+    is_one = isinstance(value, _OF_TYPE.get(kind, ())) and isinstance(value, bool) == (kind == "boolean")
+    if kind == "array" and is_one:
+        return all(_fits(one, schema.get("items", {})) for one in value)
+    return is_one and schema.get("format") not in _FORMATS
 
 
 def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -78,6 +78,7 @@ FEATURE = Feature(
     pages=(
         "broker.web.routes.static_files",
         "broker.service.pages.overview",
+        "broker.service.pages.api_browser",
         "broker.service.pages.alarms",
         "broker.service.pages.two_times",
         "broker.service.pages.plots",

@@ -48,6 +48,7 @@ MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("/compare", "Two times"),
             ("/service", "Service"),
             ("/glossary", "Glossary"),
+            ("/docs", "API"),
         ),
     ),
     (

@@ -6,5 +6,5 @@ KEY = "NQUEUED_SAT_CAP"
 MENU = (
     "/", "/alarms", "/compare", "/tasks", "/jobs", "/reasons", "/queues", "/nuclei", "/links", "/shares", "/map",
     "/pools", "/sources", "/rules", "/tuning", "/canaries", "/retries", "/pins",
-    "/simulations", "/runs", "/service", "/glossary", "/search?q=BNL-ATL",
+    "/simulations", "/runs", "/service", "/glossary", "/docs", "/docs/list_alarms", "/search?q=BNL-ATL",
 )  # fmt: skip

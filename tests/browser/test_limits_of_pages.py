@@ -19,7 +19,7 @@ ANSWERS = (
     (r"/queues/[^?]+|/tasks/.*/why-not/.*|/rules/.+|/reasons/.+|/tuning/[A-Z].*|/users/.+|/runs/.+", ".verdict"),
     (r"/shares", ".bars"),
     (r"/map", "main svg.picture"),
-    (r"/(jobs|pools|simulations|nuclei)/.+|/glossary", ".facts"),
+    (r"/(jobs|pools|simulations|nuclei)/.+|/glossary|/docs/.+", ".facts"),
     (r"/compare|/service|/alarms|/retries|/canaries", "main .card"),
     (r"/mine|/shadow|/login|/match|/search|/pins|/sources|/runs|/pools", "main .card"),
 )
