@@ -36,6 +36,10 @@ from broker.gdpconfig.values import (
     rows_of_catalogue,
 )
 
+FIRST_READING = "first reading of the table"
+"""Why the first version is there: nobody changed anything."""
+
+
 OUTSIDE_EDITOR = "(outside)"
 """Editor of versions that record what another program wrote into the CONFIG table."""
 

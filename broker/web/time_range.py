@@ -58,7 +58,7 @@ def _words(shown: datetime, then: bool, hours: float | None) -> str:
     """The time in words: ``24 h to now``, ``as it was at ...``."""
     end = f"{shown.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if then else "now"
     if hours is None:
-        return f"as it was at {end}" if then else end
+        return f"as it was at {end}" if then else "as it is now"
     return f"{dict(RANGES).get(hours, f'{hours:g} h')} to {end}"
 
 

@@ -43,6 +43,7 @@ def test_rules_with_what_they_did(stranger: httpx.Client, decided: Database) -> 
 
 def test_what_rules_did_is_counted_by_job() -> None:
     acted = [RetryActionLine.model_construct(pandaid=job, active=active) for job, active in ((1, True), (1, True))]
+    assert retries_sentence([], [], 6.0).startswith("There is no retry rule")
     assert "acted 2 times, on 1 failed jobs, and would have acted 0 times more" in retries_sentence([], acted, 6.0)
 
 
@@ -77,6 +78,6 @@ def test_a_canary_has_its_place(somebody: httpx.Client, stranger: httpx.Client) 
         assert somebody.post("/canaries:stop", data={"csrf": token}).status_code == 303
 
 
-@pytest.mark.parametrize("hours", ["0", "x", "2161"])
+@pytest.mark.parametrize("hours", ["0", "x", "841"])
 def test_hours_that_are_none_are_refused(stranger: httpx.Client, hours: str) -> None:
     assert stranger.get(f"/retries?hours={hours}").status_code == 422

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated
 
-from fastapi import Query, Response
+from fastapi import Response
 from pydantic import BaseModel
 from starlette.requests import Request
 
@@ -17,9 +16,9 @@ from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, actions_of, rule_list
 from broker.web.rendering import page_router, show
+from broker.web.time_range import A_DAY_H, Hours, time_shown
 
 router = page_router(tag="retries")
-MOST_HOURS = 24 * 90
 
 
 class RetriesPage(BaseModel):
@@ -31,9 +30,7 @@ class RetriesPage(BaseModel):
 
 @router.get("/retries")
 @allow(READ)
-def list_retries(
-    request: Request, api: State, at: At = None, hours: Annotated[float, Query(gt=0, le=MOST_HOURS)] = 24.0
-) -> Response:
+def list_retries(request: Request, api: State, at: At = None, hours: Hours = A_DAY_H) -> Response:
     """The retry rules with what they did, and the jobs to which they did it."""
     with asking(api, at) as asked:
         rules = rule_list(asked)
@@ -48,11 +45,14 @@ def list_retries(
         listed=found.actions,
         sentence=retries_sentence(rules.rules, found.actions, hours),
         counts=dict(counts),
+        time=time_shown(request, at, rules.now, hours),
     )
 
 
 def retries_sentence(rules: Sequence[RetryRuleLine], actions: Sequence[RetryActionLine], hours: float) -> str:
     """How many rules are in force, and what they did. Pure."""
+    if not rules and not actions:
+        return "There is no retry rule: failed jobs are tried again until the attempts of their files end."
     in_force = sum(one.counts for one in rules)
     acted = sum(one.active for one in actions)
     jobs = len({one.pandaid for one in actions if one.active})

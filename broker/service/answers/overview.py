@@ -9,6 +9,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from broker.gdpconfig.publish import FIRST_READING
 from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.statements import flow_reads, overview_reads
 from broker.service.statements.overview_reads import Found
@@ -128,7 +129,11 @@ def rejection_map(asking: Asking) -> RejectionMap:
 
 
 def _marks(found: Found) -> Iterator[ChangeMark]:
-    for row in found.versions:
+    first = [row for row in found.versions if row["reason"] == FIRST_READING]
+    for row in first[:1]:
+        about = f"{len(first)} {'key' if len(first) == 1 else 'keys'}"
+        yield ChangeMark(at=row["published_at"], kind="source", about=about, detail=FIRST_READING)
+    for row in [one for one in found.versions if one["reason"] != FIRST_READING]:
         yield ChangeMark(
             at=row["published_at"],
             kind="tuning",

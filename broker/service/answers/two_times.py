@@ -15,7 +15,7 @@ from broker.service.statements import flow_reads
 from broker.store.query_context import Answer, Asking
 from broker.store.summaries.reason_counts import WaitingCount, waited_at
 
-MOST_SAID = 3
+MOST_SAID = 2
 
 
 class WaitingChange(Answer):

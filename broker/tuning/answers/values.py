@@ -154,13 +154,13 @@ def change(database: Database, make: Callable[[TuningStore, sa.Connection], Publ
     return TuningChange(version=after.version, changed=changed)
 
 
-def restore(database: Database, event: TuningEvent, *, editor: str, reason: str) -> TuningChange:
-    """Make one key what it was before a change of it; where it had no value, the default is in force again.
+def restore(database: Database, key: str, event: TuningEvent, *, editor: str, reason: str) -> TuningChange:
+    """Make a key what it was before a change of it; where it had no value, the default is in force again.
 
     Raises:
         BrokerError: the value cannot be used any more, or there is nothing to take back.
     """
-    key, vo = event.key, event.vo or None
+    vo = event.vo or None
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
         if event.old is None:

@@ -59,10 +59,10 @@ def canaries_of(canaries: Sequence[CanaryAnswer], key: str) -> list[dict[str, An
 
 def ways_back(history: Sequence[TuningEvent], key: str) -> list[dict[str, Any]]:
     """The values that a key had before each of its last changes, without repeats."""
-    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for one in history:
         if one.key == key and one.action in ("set", "unset"):
-            found.setdefault((one.vo, one.old), {"version": one.version, "old": one.old, "vo": one.vo})
+            found.setdefault((one.vo or "", repr(one.old)), {"version": one.version, "old": one.old, "vo": one.vo})
     return list(found.values())[:10]
 
 
@@ -78,5 +78,5 @@ def take_back(request: Request, api: State, who: Who, key: str, fields: Form) ->
     chosen = next((one for one in changed if str(one.version) == fields.get("version") and one.key == key), None)
     if chosen is None:
         raise Problem(422, "invalid_request", f"no version {fields.get('version', '')[:20]} changed {key}")
-    tuning_values.restore(api.database, chosen, editor=editor(who), reason=reason)
+    tuning_values.restore(api.database, key, chosen, editor=editor(who), reason=reason)
     return back_to(f"/tuning/{in_path(key)}")

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from broker.gdpconfig.catalogue import Catalogue, Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.publish import (
+    FIRST_READING,
     OUTSIDE_EDITOR,
     Edit,
     Published,
@@ -290,7 +291,7 @@ class TuningStore:
         edit = plan_outside(found, latest)
         if edit is None:
             return found
-        reason = "first reading of the table" if latest is None else "changed in the table by another program"
+        reason = FIRST_READING if latest is None else "changed in the table by another program"
         self._publish(connection, edit, OUTSIDE_EDITOR, reason)
         return edit.result
 
