@@ -302,7 +302,7 @@ $(RELEASE_VENV)/.installed: Makefile
 
 # What others depend on, with what is new; what is gone or different still fails.
 contract: $(VENV)/.installed-test
-	BROKER_CONTRACT=add $(PYTEST) -q -p no:schemathesis tests/contract/test_promises.py
+	BROKER_CONTRACT=add $(PYTEST) -q -p no:schemathesis tests/contract/test_promises.py tests/contract/test_printed.py
 
 clean:
 	rm -rf $(VENV) $(RUCIO_VENV) $(SLURM_VENV) $(PILOT_VENV) $(CLIENT_VENV) $(WEB_VENV) $(JEDI_VENV) $(DRIFT_VENV) $(RELEASE_VENV) $(KUBERNETES_VENV) $(IMAGE) build dist .mypy_cache .ruff_cache .hypothesis

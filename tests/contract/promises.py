@@ -6,6 +6,7 @@ new is an addition, unless it is an argument that must be given.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,14 +14,23 @@ from typing import Any
 
 import sqlalchemy as sa
 import typer
+from pydantic import BaseModel
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
+import gridbroker_client
+from agents.brokerage.agent import tables_class
+from agents.service import registry
+from agents.service.configuration import AgentsConfiguration, ProcessSettings
+from broker.api.configuration import ApiConfiguration
+from broker.api.problem_codes import PROBLEM_CODES
 from broker.brokerages.offered import offered
+from broker.brokerages.registry import brokerage
 from broker.cli.application import build_app
 from broker.decisions.answers.known_reasons import known_reasons
 from broker.errors import EXIT_STATUSES
 from broker.feature import agent_classes
 from broker.gdpconfig.catalogue import shipped_catalogue
+from broker.rules import contract
 from broker.settings import Settings
 from broker.snapshot.source_list import GRID_SOURCES, OFFERED_SOURCES
 from tests.docs.source_tree import ROOT
@@ -37,11 +47,15 @@ def promises(connection: sa.Connection) -> Document:
     api = json.loads(OPENAPI.read_text(encoding="utf-8"))
     return {
         "agents": {key: {} for key in [*agent_classes(), *offered()]},
+        "client": {key: {} for key in gridbroker_client.__all__},
+        "configuration": dict(_configuration()),
         "commands": dict(_commands(typer.main.get_command(build_app()), "broker")),
         "entry_points": {key: {} for key in GROUPS},
         "exit_statuses": {str(status): name for status, (name, _) in EXIT_STATUSES.items()},
         "gdpconfig": {key.key: {"type": str(key.type), "unit": key.unit} for key in shipped_catalogue()},
+        "problem_codes": {key: {} for key in PROBLEM_CODES},
         "reason_codes": {key: {} for key in known_reasons()},
+        "rule_contract": {key: {} for key in contract.__all__},
         "routes": dict(_routes(api)),
         "schemas": dict(_schemas(api)),
         "sources": {key: {} for key in (one.name for one in (*GRID_SOURCES, *OFFERED_SOURCES))},
@@ -77,6 +91,37 @@ def with_additions(promised: Mapping[str, Any], now: Mapping[str, Any]) -> Docum
     return found
 
 
+def _configuration() -> Iterator[tuple[str, Document]]:
+    """Keys of the files in ``config/`` that operators write, with their types; options of agents by agent."""
+    models: dict[str, type[BaseModel]] = {
+        "api.yaml": ApiConfiguration,
+        "broker.yaml": ProcessSettings,
+        "agents.yaml": AgentsConfiguration,
+    }
+    for name in registry.NAMES:
+        models[f"agents.yaml, options of {name}"] = _options(name)
+    for file, model in models.items():
+        schema = model.model_json_schema()
+        yield file, _properties(schema)
+        for part, one in schema.get("$defs", {}).items():
+            if "properties" in one:
+                yield f"{file}, {part}", _properties(one)
+
+
+def _options(agent: str) -> type[BaseModel]:
+    if agent in registry.BROKERAGES:
+        return tables_class(brokerage(agent)).options_type
+    module, _, name = registry.CLASSES[agent].partition(":")
+    found: type[BaseModel] = getattr(importlib.import_module(module), name).options_type
+    return found
+
+
+def _properties(schema: Mapping[str, Any]) -> Document:
+    needed = schema.get("required", ())
+    fields = schema.get("properties", {}).items()
+    return {name: {"type": type_of(one), "required": name in needed} for name, one in fields}
+
+
 def _commands(command: object, words: str) -> Iterator[tuple[str, Document]]:
     if isinstance(command, TyperCommand):
         options = {
@@ -106,14 +151,15 @@ def _routes(api: Mapping[str, Any]) -> Iterator[tuple[str, Document]]:
                 continue
             operation = operations[method]
             given = {
-                one["name"]: {"in": one["in"], "required": one.get("required", False), "type": _type(one["schema"])}
+                one["name"]: {"in": one["in"], "required": one.get("required", False), "type": type_of(one["schema"])}
                 for one in operation.get("parameters", ())
             }
             body = {
-                kind: _type(one["schema"]) for kind, one in operation.get("requestBody", {}).get("content", {}).items()
+                kind: type_of(one["schema"])
+                for kind, one in operation.get("requestBody", {}).get("content", {}).items()
             }
             answers = {
-                status: {kind: _type(one.get("schema", {})) for kind, one in response.get("content", {}).items()}
+                status: {kind: type_of(one.get("schema", {})) for kind, one in response.get("content", {}).items()}
                 for status, response in operation["responses"].items()
                 if status.startswith("2")
             }
@@ -128,7 +174,7 @@ def _schemas(api: Mapping[str, Any]) -> Iterator[tuple[str, Document]]:
         required = schema.get("required", ()) if name in sent else None
         fields = {}
         for field, value in schema.get("properties", {}).items():
-            fields[field] = {"type": _type(value)} | ({} if required is None else {"required": field in required})
+            fields[field] = {"type": type_of(value)} | ({} if required is None else {"required": field in required})
         yield name, fields | {f"value {value}": {} for value in schema.get("enum", ())}
 
 
@@ -153,15 +199,15 @@ def _reached(schemas: Mapping[str, Any], names: set[str]) -> set[str]:
     return found
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def type_of(schema: Mapping[str, Any]) -> str:
     """A type in one word, such as ``array of TaskLine`` or ``integer or null``."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema or "oneOf" in schema:
-        return " or ".join(sorted({_type(one) for one in schema.get("anyOf", schema.get("oneOf"))}))
+        return " or ".join(sorted({type_of(one) for one in schema.get("anyOf", schema.get("oneOf"))}))
     kind = str(schema.get("type", "anything"))
     if kind == "array":
-        return f"array of {_type(schema.get('items', {}))}"
+        return f"array of {type_of(schema.get('items', {}))}"
     form = schema.get("format")
     return f"{kind} ({form})" if form else kind
 
