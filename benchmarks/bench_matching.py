@@ -25,7 +25,6 @@ from psycopg.rows import tuple_row
 from benchmarks.bench_match import _equal_shares
 from benchmarks.matching_clients import ask_directly, ask_over_http
 from benchmarks.measuring import NOW, RESULTS, cpu_of, report
-from benchmarks.server_use import ServerWatch, postmaster_of
 from benchmarks.waiting_store import store
 from benchmarks.waiting_work import Work, pilots_of
 from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
@@ -49,12 +48,10 @@ def main() -> None:
         row |= {"sites": asked.sites, "nodes": asked.nodes} | _fill(database)
         pilots = pilots_of(asked.nodes, asked.sites)
         sent = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
-        with ServerWatch(postmaster_of(database)) as watch:
-            row |= ask_directly(database, folder, pilots, asked.matchers, asked.seconds)
-            row |= ask_over_http(database, folder, pilots, asked)
+        row |= ask_directly(database, folder, pilots, asked.matchers, asked.seconds)
+        row |= ask_over_http(database, folder, pilots, asked)
         _check(database, row, sent)
-        row["server_mb"] = watch.own_mb + watch.shared_mb
-        row["memory_mb"] = row["server_mb"] + row["workers_mb"]
+        row["memory_mb"] = row["api_server_mb"] + row["workers_mb"]
         row["disk_gb"] = _one(database, "SELECT pg_database_size(current_database())") / 1e9
     report("matching", [row], target=TARGET)
 

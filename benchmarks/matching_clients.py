@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import pickle
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import psycopg
 
 from benchmarks.measuring import cpu_of
 from benchmarks.plain_client import PlainClient
+from benchmarks.server_use import ServerWatch, postmaster_of
 from broker.api.server import Listening
 from broker.api.workers import workers_serving
 from broker.pilots.model.matcher import Pilot
@@ -34,10 +36,11 @@ _context = multiprocessing.get_context("spawn")
 
 def ask_directly(database: Database, folder: Path, pilots: Pilots, matchers: int, seconds: float) -> dict[str, Any]:
     """What processes find that call the matcher, each as quickly as it can."""
-    files = [folder / f"direct{number}.json" for number in range(matchers)]
-    tasks = [(_match, (database.url, pilots[number::matchers], seconds, file)) for number, file in enumerate(files)]
-    found = _run(tasks, files, seconds)
-    return _figures("direct", found, seconds)
+    files = _parts(folder, "direct", pilots, matchers)
+    tasks = [(_match, (database.url, seconds, file)) for file in files]
+    with ServerWatch(postmaster_of(database)) as watch:
+        found = _run(tasks, files, seconds)
+    return _figures("direct", found, seconds, watch)
 
 
 def ask_over_http(database: Database, folder: Path, pilots: Pilots, asked: argparse.Namespace) -> dict[str, Any]:
@@ -45,24 +48,34 @@ def ask_over_http(database: Database, folder: Path, pilots: Pilots, asked: argpa
     config = folder / "config"
     config.mkdir()
     (config / "api.yaml").write_text(_NO_RATE, encoding="utf-8")
-    files = [folder / f"http{number}.json" for number in range(asked.clients)]
+    files = _parts(folder, "http", pilots, asked.clients)
     with workers_serving(database, Listening(port=0), asked.workers, home=folder, folder=config) as (url, workers):
         token = (folder / "api-token").read_text(encoding="utf-8").strip()
         every_s = asked.clients / asked.rate
         tasks = [
-            (_ask, (url, token, pilots[number :: asked.clients], number / asked.rate, every_s, asked.seconds, file))
-            for number, file in enumerate(files)
+            (_ask, (url, token, number / asked.rate, every_s, asked.seconds, file)) for number, file in enumerate(files)
         ]
         before_s = sum(map(cpu_of, workers.processes))
-        found = _run(tasks, files, asked.seconds)
+        with ServerWatch(postmaster_of(database)) as watch:
+            found = _run(tasks, files, asked.seconds)
         workers_s = sum(map(cpu_of, workers.processes)) - before_s
         workers_mb = sum(map(_resident_mb, workers.processes))
-    figures = _figures("api", found, asked.seconds)
-    answers = sum(len(one["ms"]) for one in found)
-    # of the time that counts, by the clients that lived
-    share = asked.seconds / (asked.seconds + WARM_S)
+    figures = _figures("api", found, asked.seconds, watch)
     more = {"workers": asked.workers, "workers_mb": workers_mb, "rate": asked.rate}
-    return figures | more | {"api_cpu_ms": 1000 * workers_s * share * (asked.clients - 1) / asked.clients / answers}
+    return figures | more | {"workers_cpu_ms": 1000 * workers_s / _all_jobs(found)}
+
+
+def _parts(folder: Path, kind: str, pilots: Pilots, clients: int) -> list[Path]:
+    """Files into which clients write what they found, beside those with the pilots of each."""
+    files = [folder / f"{kind}{number}.json" for number in range(clients)]
+    for number, file in enumerate(files):
+        file.with_suffix(".pilots").write_bytes(pickle.dumps(pilots[number::clients]))
+    return files
+
+
+def _pilots(file: Path) -> Pilots:
+    found: Pilots = pickle.loads(file.with_suffix(".pilots").read_bytes())  # noqa: S301 - ours
+    return found
 
 
 def _run(tasks: list[tuple[Callable[..., None], tuple[Any, ...]]], files: list[Path], seconds: float) -> list[Any]:
@@ -79,7 +92,12 @@ def _run(tasks: list[tuple[Callable[..., None], tuple[Any, ...]]], files: list[P
     return [json.loads(file.read_text(encoding="utf-8")) for file in files[1:]]
 
 
-def _figures(kind: str, found: list[Any], seconds: float) -> dict[str, Any]:
+def _all_jobs(found: list[Any]) -> float:
+    """Jobs from the beginning, with those of the client that was killed after half the time."""
+    return sum(len(one["jobs"]) for one in found) * (len(found) + 0.5) / len(found)
+
+
+def _figures(kind: str, found: list[Any], seconds: float, watch: ServerWatch) -> dict[str, Any]:
     """Rates and times of the clients that lived, in the time that counts; the one that was killed lived half of it."""
     jobs = [job for one in found for job in one["jobs"]]
     if len(jobs) != len(set(jobs)):
@@ -93,7 +111,9 @@ def _figures(kind: str, found: list[Any], seconds: float) -> dict[str, Any]:
         f"{kind}_median_ms": float(np.median(times_ms)),
         f"{kind}_p99_ms": float(np.percentile(times_ms, 99)),
         f"{kind}_max_ms": float(times_ms.max()),
-        f"{kind}_client_cpu_ms": 1000 * sum(one["cpu_s"] for one in found) / max(len(jobs), 1),
+        f"{kind}_clients_cpu_ms": 1000 * sum(one["cpu_s"] for one in found) / max(len(jobs), 1),
+        f"{kind}_server_cpu_ms": 1000 * watch.cpu_s / max(_all_jobs(found), 1),
+        f"{kind}_server_mb": watch.own_mb + watch.shared_mb,
     }
 
 
@@ -120,9 +140,9 @@ class _Found:
         file.write_text(json.dumps(told), encoding="utf-8")
 
 
-def _match(number: int, url: str, pilots: Pilots, seconds: float, file: Path, start: Any) -> None:
+def _match(number: int, url: str, seconds: float, file: Path, start: Any) -> None:
     """A client that calls the matcher; each request is noted under its number, as over HTTP."""
-    generator, found = np.random.default_rng(number), _Found()
+    generator, found, pilots = np.random.default_rng(number), _Found(), _pilots(file)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan")
         matcher = Matcher(connection, Names(), generator)
@@ -138,12 +158,11 @@ def _match(number: int, url: str, pilots: Pilots, seconds: float, file: Path, st
 
 
 def _ask(
-    number: int, url: str, token: str, pilots: Pilots, first_s: float, every_s: float, seconds: float, file: Path,
-    start: Any,
-) -> None:  # fmt: skip
+    number: int, url: str, token: str, first_s: float, every_s: float, seconds: float, file: Path, start: Any
+) -> None:
     """A client of HTTP: a request every ``every_s``, at once where it is late."""
     generator, found = np.random.default_rng(number), _Found()
-    heads = [json.dumps(body)[:-1].encode() for _, body in pilots]
+    heads = [json.dumps(body)[:-1].encode() for _, body in _pilots(file)]
     start.wait()
     with PlainClient(url, token) as client:
         began, asked, clock = perf_counter(), 0, threading.Event()
