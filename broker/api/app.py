@@ -29,6 +29,7 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -164,6 +165,23 @@ class Packing:
         await (self._packed if packs else self._app)(scope, receive, send)
 
 
+class CrossOrigin:
+    """ASGI middleware: pages of listed origins may ask the API, with a token, never with cookies (Fetch, CORS)."""
+
+    def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
+        self._app = app
+        self._asked = CORSMiddleware(
+            app, allow_origins=origins, allow_methods=("GET", "POST", "PUT", "DELETE"),
+            allow_headers=("Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match"),
+            expose_headers=("ETag", "Location", "Retry-After"),
+        )  # fmt: skip
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request as an ASGI application."""
+        of_api = scope["type"] == "http" and scope["path"].startswith("/api/")
+        await (self._asked if of_api else self._app)(scope, receive, send)
+
+
 TITLE = "gridbroker"
 METRICS = "metrics"
 PILOTS = "broker.pilots.routes.pilots"
@@ -247,6 +265,8 @@ def _add_middleware(app: FastAPI, configuration: ApiConfiguration, observe: Obse
     """What stands before the routes; the last that is added comes first."""
     app.add_middleware(Packing)
     app.add_middleware(DirectRoutes, routes=importlib.import_module(PILOTS).DIRECT)
+    if configuration.cors.origins:
+        app.add_middleware(CrossOrigin, origins=configuration.cors.origins)
     hosts = Hosts(configuration.hosts)
     app.add_middleware(Envelope, path_bytes=configuration.limits.path_bytes, hosts=hosts, observe=observe)
 

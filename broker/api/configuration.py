@@ -126,6 +126,16 @@ class LoginSection(_Section):
     token_endpoint: str | None = None
 
 
+class CorsSection(_Section):
+    """``cors``: pages of other origins that browsers may let ask the API.
+
+    Attributes:
+        origins: scheme, host and port, such as ``https://grafana.example.org``; none: no page elsewhere may.
+    """
+
+    origins: tuple[Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:\d{1,5})?$", max_length=300)], ...] = ()
+
+
 class WebSection(_Section):
     """``web``: the page.
 
@@ -219,6 +229,7 @@ class ApiConfiguration(_Section):
     rate: RateSection = RateSection()
     metrics: MetricSection = MetricSection()
     runs: RunSection = RunSection()
+    cors: CorsSection = CorsSection()
     web: WebSection = WebSection()
     panda_client: PandaClientSection = PandaClientSection()
     issuers: tuple[IssuerSection, ...] = ()
