@@ -109,7 +109,7 @@ class SlurmCluster:
         self._until(self._takes_jobs)
 
     def _takes_jobs(self) -> bool:
-        """Whether the node takes jobs; where its death left it drained or down, it is resumed as an administrator would."""
+        """Whether the node takes jobs; where its death left it drained, it is resumed as an administrator would."""
         state = self.said("sinfo", "--noheader", "--format=%T").strip()
         if state.startswith(("drain", "down")):
             self.said("scontrol", "update", f"nodename={self._node}", "state=resume")
