@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import pickle
 import threading
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from benchmarks.measuring import cpu_of
 from benchmarks.plain_client import PlainClient
 from benchmarks.server_use import ServerWatch, postmaster_of
 from broker.api.server import Listening
@@ -55,10 +55,10 @@ def ask_over_http(database: Database, folder: Path, pilots: Pilots, asked: argpa
         tasks = [
             (_ask, (url, token, number / asked.rate, every_s, asked.seconds, file)) for number, file in enumerate(files)
         ]
-        before_s = sum(map(cpu_of, workers.processes))
+        before_s = sum(map(_cpu_of_threads, workers.processes))
         with ServerWatch(postmaster_of(database)) as watch:
             found = _run(tasks, files, asked.seconds)
-        workers_s = sum(map(cpu_of, workers.processes)) - before_s
+        workers_s = sum(map(_cpu_of_threads, workers.processes)) - before_s
         workers_mb = sum(map(_resident_mb, workers.processes))
     figures = _figures("api", found, asked.seconds, watch)
     more = {"workers": asked.workers, "workers_mb": workers_mb, "rate": asked.rate}
@@ -179,6 +179,12 @@ def _ask(
             if ends >= WARM_S + seconds:
                 break
     found.write(file)
+
+
+def _cpu_of_threads(process: int) -> float:
+    """Seconds of a processor that all threads of a process took."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident_mb(process: int) -> float:

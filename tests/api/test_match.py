@@ -13,7 +13,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from broker.matching.specs.spec import Bounds, JobSpecs, Memory, Spec
+from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
 from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of
 from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_views import Views
@@ -204,6 +204,30 @@ def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database
     assert first["spec"] == 0
     again = match(client, **asked, node=node)
     assert (again["repeated"], again["allotted"]) == (True, first["allotted"])
+
+
+def test_a_pilot_with_room_left_asks_again_with_what_is_left(client: httpx.Client, shared: Database) -> None:
+    for task, spec in (
+        (7, Spec(cores=Bounds(1, 4), ram_request=Memory(0, 2000))),
+        (8, Spec(cores=Bounds(2, 4), ram_request=Memory(1000, 1500), gpu=GpuNeed(Bounds(1, 1)))),
+    ):
+        with shared.begin() as connection:
+            attach(connection, task, None, Asked(specs=JobSpecs((spec,), "lhcb").canonical))
+    add_jobs(shared, 700, 5, jeditaskid=7, workinggroup="cpu")
+    add_jobs(shared, 800, 5, jeditaskid=8, workinggroup="gpu")
+    follow(shared, 1)
+    cores, ram_mb, gpus, given = 16, 24_000, 1, []
+    for number, group in enumerate(("gpu", "gpu", "cpu", "cpu", "cpu")):
+        free = {"cpu": {"num_cores": cores, "ram_mb": ram_mb}, "gpu": {"count": gpus}}
+        found = match(client, owner_group=group, pilot="p", request_number=number, node=free)
+        given.append((found["pandaid"] is not None, found["reason"]))
+        if found["allotted"] is not None:
+            cores -= found["allotted"]["cores"]
+            ram_mb -= found["allotted"]["ram_mb"]
+            gpus -= found["allotted"]["gpus"]
+    # the second finds no GPU left, and the last cores but no memory
+    assert given == [(True, None), (False, "node"), (True, None), (True, None), (False, "node")]
+    assert (cores, ram_mb, gpus) == (4, 1000, 0)
 
 
 def test_a_wrong_node_is_refused_with_field_and_value(client: httpx.Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,15 +13,21 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+import psycopg
 import pytest
 import sqlalchemy as sa
 
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.matches import Match
 from broker.store.connection.database import Database
 from broker.store.scenarios.scenario_file import write_scenario
 from broker.store.schema import migrate
 from broker.store.service import leases
 from tests.fault.auditor import audit, baseline
 from tests.fault.processes import AGENT, PATIENCE_S, broker, load_grid, made_jobs, scenario, wait_until
+from tests.pilots.statements.test_job_match import add_jobs
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +99,7 @@ def change(database: Database, statement: str) -> None:
         assert connection.execute(sa.text(statement)).rowcount > 0
 
 
+PLACE = ("--site", "SITE", "--ce", "ce", "--queue", "QUEUE", "--vo", "lhcb")
 PART = "UPDATE doma_panda.jedi_tasks SET status = '{}' WHERE status = '{}' AND jeditaskid % 2 = 0"
 
 
@@ -131,6 +139,47 @@ def test_two_releases_side_by_side_do_one_another_no_harm(
 def services(database: Database) -> int:
     with database.begin() as connection:
         return int(connection.execute(sa.text("SELECT count(*) FROM broker.services")).scalar_one())
+
+
+def test_jobs_that_wait_in_task_queues_of_the_release_before_go_on_waiting(
+    empty_database: Database, release_before: Path
+) -> None:
+    database = empty_database
+    done_by_older(release_before, database.url, "db", "init")
+    for first, kind in ((1, "simul"), (11, "evgen"), (21, "")):
+        add_jobs(database, first, 10, processingtype=kind, prodsourcelabel="managed", computingsite="QUEUE")
+    done_by_older(release_before, database.url, "run", "activation")
+    older_job = json.loads(done_by_older(release_before, database.url, "match-job", *PLACE, "--json"))["pandaid"]
+    migrate.upgrade(database)
+    taken = [older_job, given_by_newer(database)]  # of the task queues as the other left them
+    for _ in range(2):
+        done_by_newer(database, "run", "activation")
+        assert waiting(database) == 28
+    taken += [given_by_newer(database) for _ in range(28)]
+    assert sorted(taken) == list(range(1, 31)) and waiting(database) == 0
+    types = "SELECT DISTINCT queue.job_type FROM broker.task_queues AS queue WHERE queue.job_type IS NOT NULL"
+    with database.begin() as connection:
+        assert sorted(connection.execute(sa.text(types)).scalars()) == ["evgen", "managed", "simul"]
+
+
+def done_by_newer(database: Database, *words: str) -> str:
+    with broker(database.url, *words) as process:
+        out, errors = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, errors
+    return out
+
+
+def given_by_newer(database: Database) -> int:
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        matcher = Matcher(connection, database.names, np.random.default_rng(1))
+        found = matcher.match(Pilot("SITE", "ce", "QUEUE", "lhcb"), datetime.now(UTC))
+    assert isinstance(found, Match), found
+    return found.pandaid
+
+
+def waiting(database: Database) -> int:
+    with database.begin() as connection:
+        return int(connection.execute(sa.text("SELECT count(*) FROM broker.waiting_jobs")).scalar_one())
 
 
 def test_the_release_before_refuses_a_schema_that_it_does_not_know(database: Database, release_before: Path) -> None:
