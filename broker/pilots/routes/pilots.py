@@ -17,7 +17,7 @@ from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who, identity_of, state_of
 from broker.matching.specs.node import Node
-from broker.matching.specs.node_reading import read_node
+from broker.matching.specs.presented import read_presented
 from broker.matching.specs.problems import SpecRefused
 from broker.pilots.answers import reports
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
@@ -183,7 +183,7 @@ def _node(site: str, written: dict[str, Any]) -> Node:
         Problem: 422, with field and value.
     """
     try:
-        return read_node({"site": site, **written})
+        return read_presented(site, written)
     except SpecRefused as refused:
         raise Problem(422, "invalid_request", f"node: {refused}") from refused
 

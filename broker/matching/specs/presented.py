@@ -1,0 +1,61 @@
+"""Reading nodes that pilots present again and again: what of a machine stays the same is read once.
+
+Pilots that ask again tell of less time, and of the cores, memory and scratch space that are left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from broker.matching.specs.blocks import MOST
+from broker.matching.specs.node import Node
+from broker.matching.specs.node_reading import read_node
+from broker.matching.specs.problems import SpecRefused
+
+MOST_KEPT = 4096
+_SITE = "-"
+_CHANGING: Mapping[str | None, Mapping[str, str]] = {
+    None: {"wall-time": "wall_time_s", "wall_time": "wall_time_s"},
+    "cpu": {"num-cores": "cores", "num_cores": "cores", "ram-mb": "ram_mb", "ram_mb": "ram_mb"},
+    "io": {"scratch-mb": "scratch_mb", "scratch_mb": "scratch_mb"},
+}
+"""By block, what changes from one request to the next: the field of the node by its name."""
+
+
+def read_presented(site: str, document: Mapping[str, Any]) -> Node:
+    """As :func:`read_node` of a JSON document; without a site in it the node is at ``site``.
+
+    Raises:
+        SpecRefused: with the field and the value.
+    """
+    changes: dict[str, Any] = {} if "site" in document else {"site": site}
+    same = {"site": _SITE, **document}
+    for block, names in _CHANGING.items():
+        table = same if block is None else same.get(block)
+        if type(table) is dict:
+            _set_aside(same, block, table, names, changes)
+    try:
+        return replace(_read(json.dumps(same)), **changes)
+    except SpecRefused:
+        return read_node({"site": site, **document})
+
+
+def _set_aside(
+    same: dict[str, Any], block: str | None, table: dict[str, Any], names: Mapping[str, str], changes: dict[str, Any]
+) -> None:
+    """Whole numbers that are good as they are go into ``changes``; 1 stands in their place."""
+    found = {name: table[name] for name in names if type(table.get(name)) is int and 1 <= table[name] <= MOST}
+    changes |= {names[name]: value for name, value in found.items()}
+    if block is None:
+        same |= dict.fromkeys(found, 1)
+    else:
+        same[block] = table | dict.fromkeys(found, 1)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _read(text: str) -> Node:
+    return read_node(json.loads(text))
