@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
 from broker.store.connection.database import Database
+from broker.store.connection.embedded_binaries import program
 from broker.store.scenarios.scenario_file import write_scenario
 from broker.store.schema import migrate
 from broker.store.service import leases
@@ -180,6 +181,31 @@ def given_by_newer(database: Database) -> int:
 def waiting(database: Database) -> int:
     with database.begin() as connection:
         return int(connection.execute(sa.text("SELECT count(*) FROM broker.waiting_jobs")).scalar_one())
+
+
+def test_the_way_back_to_a_release_before_1_0_is_a_restored_backup(
+    empty_database: Database, make_database: Callable[..., Database], release_before: Path, tmp_path: Path
+) -> None:
+    upgraded, restored = empty_database, make_database(migrated=False)
+    grid, backup = tmp_path / "grid.json.gz", tmp_path / "backup"
+    write_scenario(grid, scenario(PRESENT))
+    done_by_older(release_before, upgraded.url, "db", "init")
+    done_by_older(release_before, upgraded.url, "db", "load", str(grid))
+    before = baseline(upgraded)
+    done_by_older(release_before, upgraded.url, "run", AGENT)
+    made = made_jobs(upgraded)
+    subprocess.run([program("pg_dump"), "--format=custom", f"--file={backup}", upgraded.url], check=True)
+    assert migrate.upgrade(upgraded).applied
+    with older(release_before, upgraded.url, "run", AGENT) as process:
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, "newer broker" in errors) == (3, True)
+    subprocess.run([program("pg_restore"), "--no-owner", f"--dbname={restored.url}", str(backup)], check=True)
+    assert made_jobs(restored) == made > 0
+    done_by_older(release_before, restored.url, "run", AGENT)
+    assert "production_job" in done_by_older(release_before, restored.url, "agents")
+    assert made_jobs(restored) >= made
+    assert migrate.upgrade(restored).applied
+    assert audit(restored, before) == []
 
 
 def test_the_release_before_refuses_a_schema_that_it_does_not_know(database: Database, release_before: Path) -> None:
