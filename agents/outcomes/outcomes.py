@@ -11,15 +11,17 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field, model_validator
 
+from agents.brokerage.grid_reading import tuning_of
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import config_file
 from broker.domain.queue_health import HealthFold, HealthLimits
 from broker.history.model.error_classes import ErrorClasses, read_error_classes
 from broker.outcomes.model.record import ArchivedJob, judged, kind_of
-from broker.outcomes.statements import job_starts, outcome_rows
+from broker.outcomes.statements import held_nodes, job_starts, outcome_rows
 from broker.store.connection.tables import TableCatalogue
 
+AVOID_NODES = "LEARNED_AVOID_NODES"
 _OF_TEST = {"evidence", "node_evidence", "usual_least", "tasks", "probe_jobs", "probe_finished"}
 
 
@@ -72,6 +74,8 @@ class OutcomesAgent(Agent[OutcomesOptions]):
     def cycle(self, context: CycleContext) -> CycleReport:
         """Fold what has ended since the last cycle."""
         started = perf_counter()
+        published = tuning_of(context)
+        holding = published.tuning(published.catalogue.vo).flag(AVOID_NODES)
         classes = self._classes()
         counts: Counter[str] = Counter(ended=0, failed=0, closed=0, reopened=0)
         notes: tuple[str, ...] = ()
@@ -90,11 +94,12 @@ class OutcomesAgent(Agent[OutcomesOptions]):
                 catalogue = TableCatalogue.read(connection, context.database.names)
                 counts["queues_running"] = outcome_rows.note_running(connection, catalogue, context.now, kind_of)
                 counts["started_this_hour"] = job_starts.note_starts(connection, catalogue, context.now)
+                counts["held_nodes"] = held_nodes.hold_nodes(connection, context.now, holding=holding)
                 outcome_rows.forget_old(connection, self.options.limits, context.now, self.options.node_days)
                 if not notes:
                     outcome_rows.note_refresh(connection, context.now)
         timings = {"fold_s": folded_s, "running_s": perf_counter() - started - folded_s}
-        return CycleReport(dict(counts), timings, notes)
+        return CycleReport(dict(counts), timings, notes, tuning=published.version)
 
     def _classes(self) -> ErrorClasses:
         file = config_file("error_classes.yaml", self.process.folder)

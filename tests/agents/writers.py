@@ -311,7 +311,7 @@ WRITERS: Mapping[str, Writer] = {
         NOON + timedelta(minutes=1),
     ),
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
-    "outcomes": Writer(fill_ends, ("batch", "running")),
+    "outcomes": Writer(fill_ends, ("tuning", "batch", "running")),
     "task_sizing": Writer(fill_scouts, ("tuning", "task")),
     "notifications": Writer(fill_subscribed, ("planning", "try", "delivered")),
     "retries": Writer(fill_failed, ("tuning", "batch")),

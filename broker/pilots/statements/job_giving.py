@@ -22,6 +22,8 @@ from broker.pilots.model.matcher import Pilot
 from broker.store.connection.tables import Names
 
 _UNLIMITED_S = 2**62
+_IS_HELD = """
+SELECT EXISTS (SELECT FROM {broker}.held_nodes WHERE queue = :queue AND node = :node AND held_until > :now)"""
 _READ_QUEUE = """
 SELECT data ->> 'status' AS status, data ->> 'atlas_site' AS site, data ->> 'maxtime' AS maxtime,
     data ->> 'corepower' AS corepower, data ->> 'corecount' AS corecount
@@ -142,6 +144,14 @@ def read_node(connection: sa.Connection, names: Names, site: str, request: JobRe
             "gpu_generation": row.generation, "runtime": row.runtime, "driver": row.driver,
         }  # fmt: skip
     return {name: value for name, value in found.items() if value is not None}
+
+
+def is_held(connection: sa.Connection, names: Names, request: JobRequest, now: datetime) -> bool:
+    """Whether jobs fail at the node of a pilot, so that it is given none for a while; its slot is left out."""
+    if not request.node:
+        return False
+    values = {"queue": request.queue, "node": request.node.rpartition("@")[2].strip(), "now": now}
+    return bool(connection.execute(sa.text(names.sql(_IS_HELD)), values).scalar())
 
 
 def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> PilotQueue:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from broker.pilots.model.matcher import Pilot
 
+AVOID_NODE = "avoid node"
 NumberedRequest = tuple[str, int]
 """A pilot by name, and the number of its request."""
 Asked = tuple[Pilot, NumberedRequest | None]
@@ -41,7 +42,7 @@ class NoMatch:
 
     Attributes:
         panda_queue: of the pilot.
-        reason: the field nearest to a match, ``nothing_waits`` or ``taken_by_others``.
+        reason: the field nearest to a match, ``nothing_waits``, ``taken_by_others``, or ``avoid node``.
         rejected: task queues that failed, by the first field that did not fit.
     """
 

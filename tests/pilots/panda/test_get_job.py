@@ -231,3 +231,23 @@ def test_what_is_on_record_of_a_host_decides_with_what_its_pilot_tells(shared: D
     assert ask(asking(gpu=GpuNeed(Bounds(3)))) == 5 and ask(asking(gpu=one_gpu)) is None
     nodes.clear()
     assert ask(asking(architecture="x86_64", gpu=GpuNeed(Bounds(1)))) is None
+
+
+@pytest.mark.parametrize(
+    ("node", "held", "minutes", "gets"),
+    [("n1", "n1", 10, False), ("slot1_2@n1", "n1", 10, False), ("n2", "n1", 10, True), ("n1", "n1", -1, True)],
+)
+def test_the_pilot_of_a_node_that_is_held_gets_nothing(
+    shared: Database, client: Client, node: str, held: str, minutes: int, gets: bool
+) -> None:
+    fill(shared, [job(5)])
+    with shared.begin() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO broker.held_nodes VALUES ('Q', :node, now() + make_interval(mins => :minutes), 7, 7, 2)"
+            ),
+            {"node": held, "minutes": minutes},
+        )
+    assert (post(client, "getJob", **{**PILOT, "node": node})["StatusCode"] == 0) == gets
+    asked = rows(shared, "SELECT method FROM broker.pilot_requests ORDER BY method")
+    assert ("nojob",) in asked or gets

@@ -1,0 +1,29 @@
+"""The nodes whose pilots are given no jobs for a while."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+_FORGET = sa.text("""
+    DELETE FROM broker.held_nodes AS h WHERE NOT (:holding AND EXISTS (
+        SELECT FROM broker.queue_health AS q
+        WHERE (q.queue, q.node) = (h.queue, h.node) AND q.state = 'excluded' AND q.until_s > :now_s))""")
+# A node that fails for both kinds of jobs is held until the later instant.
+_HOLD = sa.text("""
+    INSERT INTO broker.held_nodes AS h (queue, node, held_until, failed, ended, tasks)
+    SELECT queue, node, to_timestamp(max(until_s)), sum(failed), sum(ended), max(cardinality(tasks))
+    FROM broker.queue_health WHERE node <> '' AND state = 'excluded' AND until_s > :now_s GROUP BY queue, node
+    ON CONFLICT (queue, node) DO UPDATE
+    SET held_until = excluded.held_until, failed = excluded.failed, ended = excluded.ended, tasks = excluded.tasks
+    WHERE (h.held_until, h.failed, h.ended, h.tasks)
+        IS DISTINCT FROM (excluded.held_until, excluded.failed, excluded.ended, excluded.tasks)""")
+
+
+def hold_nodes(connection: sa.Connection, now: datetime, *, holding: bool) -> int:
+    """Hold the nodes that are closed now, where ``holding``, and let all others go; how many are held."""
+    connection.execute(_FORGET, {"now_s": now.timestamp(), "holding": holding})
+    if holding:
+        connection.execute(_HOLD, {"now_s": now.timestamp()})
+    return int(connection.scalar(sa.text("SELECT count(*) FROM broker.held_nodes")) or 0)
