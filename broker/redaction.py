@@ -19,4 +19,6 @@ _SETTING = re.compile(rf"\b({'|'.join(SECRET_SETTINGS)})(\s*=\s*)('[^']*'|[^&\s'
 
 def redact(text: str) -> str:
     """``text`` without the passwords of addresses in it."""
-    return _SETTING.sub(rf"\1\2{HIDDEN}", _WITH_PASSWORD.sub(rf"\1:{HIDDEN}", text))
+    if "@" in text:
+        text = _WITH_PASSWORD.sub(rf"\1:{HIDDEN}", text)
+    return _SETTING.sub(rf"\1\2{HIDDEN}", text) if "=" in text else text
