@@ -285,6 +285,7 @@ $(JEDI_VENV)/.installed: pyproject.toml plugins/jedi/pyproject.toml plugins/jedi
 reference: $(VENV)/.installed-test
 	$(BIN)/python -m broker.cli.reference
 	$(BIN)/python -m tests.docs.make_pages
+	$(BIN)/python -m tests.docs.make_client_answers
 
 # Wheels and sdists, the same bytes from two builds, with their sums, bill of materials and provenance, in dist.
 release: $(RELEASE_VENV)/.installed

@@ -5,16 +5,41 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from gridbroker_client.answers import (
+    Alarms,
+    History,
+    JobAnswer,
+    JobList,
+    Links,
+    Me,
+    MessageList,
+    Nuclei,
+    NucleusAnswer,
+    QueueAnswer,
+    Queues,
+    Reasons,
+    ServiceAnswer,
+    Shares,
+    TaskDecision,
+    TaskList,
+    TaskSubscriptions,
+    UserAnswer,
+    WhyNot,
+)
+from gridbroker_client.answers.jobs import JobLine
+from gridbroker_client.answers.tasks import MessageLine, TaskLine
 from gridbroker_client.connection import BrokerConnection, Document
 from gridbroker_client.names import name_in_path
 
+PAGE = 500
+"""Items of a page of those methods that go through all pages."""
 Value = bool | int | float | str | list[Any] | dict[str, Any]
 
 
 class BrokerClient(BrokerConnection):
-    """A broker elsewhere. Answers are the objects that the commands print with ``--json``.
+    """A broker elsewhere. Answers are the objects that the commands print with ``--json``, typed where they are read.
 
     Every method raises :class:`~gridbroker_client.BrokerProblem` when the broker refuses, and
     :class:`~gridbroker_client.BrokerUnreachable` when nobody answers.
@@ -23,9 +48,9 @@ class BrokerClient(BrokerConnection):
     def __enter__(self) -> BrokerClient:
         return self
 
-    def whoami(self) -> Document:
+    def whoami(self) -> Me:
         """Who the token is of, and its roles."""
-        return self.get("whoami")
+        return cast(Me, self.get("whoami"))
 
     def tasks(
         self,
@@ -39,55 +64,75 @@ class BrokerClient(BrokerConnection):
         since: datetime | None = None,
         after: int | None = None,
         limit: int = 1000,
-    ) -> Document:
+    ) -> TaskList:
         """List tasks, as ``broker tasks``."""
         moment = None if since is None else since.astimezone(UTC).isoformat()
         filters = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus}
-        return self.get("tasks", **filters, gshare=gshare, since=moment, after=after, limit=limit)
+        return cast(TaskList, self.get("tasks", **filters, gshare=gshare, since=moment, after=after, limit=limit))
 
-    def explain(self, jeditaskid: int, *, brokerage: str | None = None, evaluate: bool = False) -> Document:
+    def every_task(self, **filters: Any) -> Iterator[TaskLine]:
+        """All tasks page by page, those that wait first; filters as of :meth:`tasks`."""
+        after: int | None = None
+        while True:
+            page = self.tasks(**{"limit": PAGE, **filters, "after": after})
+            yield from page["tasks"]
+            after = page["next_after"]
+            if after is None:
+                return
+
+    def every_job(self, **filters: Any) -> Iterator[JobLine]:
+        """All jobs page by page; filters as of :meth:`jobs`."""
+        after: int | None = None
+        while True:
+            page = self.jobs(**{"limit": PAGE, **filters, "after": after})
+            yield from page["jobs"]
+            after = page["next_after"]
+            if after is None:
+                return
+
+    def explain(self, jeditaskid: int, *, brokerage: str | None = None, evaluate: bool = False) -> TaskDecision:
         """``broker explain``; ``evaluate``: what would help too, which takes the broker seconds and needs a token."""
-        return self.get(f"tasks/{jeditaskid}/decision", brokerage=brokerage, evaluate=evaluate)
+        return cast(TaskDecision, self.get(f"tasks/{jeditaskid}/decision", brokerage=brokerage, evaluate=evaluate))
 
     def decisions(self, jeditaskids: Iterable[int]) -> Document:
         """The last decisions about many tasks."""
         return self.send("POST", "tasks:decisions", {"jeditaskids": list(jeditaskids)})
 
-    def why_not(self, jeditaskid: int, queue: str) -> Document:
+    def why_not(self, jeditaskid: int, queue: str) -> WhyNot:
         """Explain why a queue got no job of a task, as ``broker why-not``."""
-        return self.get(f"tasks/{jeditaskid}/why-not/{queue}")
+        return cast(WhyNot, self.get(f"tasks/{jeditaskid}/why-not/{queue}"))
 
-    def history(self, jeditaskid: int) -> Document:
+    def history(self, jeditaskid: int) -> History:
         """List the events of a task in order of time, as ``broker history``."""
-        return self.get(f"tasks/{jeditaskid}/history")
+        return cast(History, self.get(f"tasks/{jeditaskid}/history"))
 
-    def jobs(self, **filters: Any) -> Document:
+    def jobs(self, **filters: Any) -> JobList:
         """List jobs, as ``broker jobs``; filters: task, queue, state, error, after, limit."""
-        return self.get("jobs", **filters)
+        return cast(JobList, self.get("jobs", **filters))
 
-    def reasons(self, *, brokerage: str | None = None, window_s: float = 3600.0) -> Document:
+    def reasons(self, *, brokerage: str | None = None, window_s: float = 3600.0) -> Reasons:
         """Count the reasons of rejections, as ``broker reasons``."""
-        return self.get("reasons", brokerage=brokerage, window=window_s)
+        return cast(Reasons, self.get("reasons", brokerage=brokerage, window=window_s))
 
-    def queues(self, *, status: str | None = None, site: str | None = None, idle: bool = False) -> Document:
+    def queues(self, *, status: str | None = None, site: str | None = None, idle: bool = False) -> Queues:
         """List queues with their state, as ``broker queues``."""
-        return self.get("queues", status=status, site=site, idle=idle)
+        return cast(Queues, self.get("queues", status=status, site=site, idle=idle))
 
-    def queue(self, queue: str, *, evaluate: bool = False) -> Document:
+    def queue(self, queue: str, *, evaluate: bool = False) -> QueueAnswer:
         """``broker queue show``; ``evaluate``: nearest misses too, which takes the broker seconds and needs a token."""
-        return self.get(f"queues/{queue}", evaluate=evaluate)
+        return cast(QueueAnswer, self.get(f"queues/{queue}", evaluate=evaluate))
 
     def demand(self, queue: str) -> Document:
         """How many workers of which kind a queue can use."""
         return self.get(f"queues/{queue}/demand")
 
-    def nuclei(self) -> Document:
+    def nuclei(self) -> Nuclei:
         """All nuclei, as ``broker nucleus`` without a name shows them."""
-        return self.get("nuclei")
+        return cast(Nuclei, self.get("nuclei"))
 
-    def nucleus(self, nucleus: str) -> Document:
+    def nucleus(self, nucleus: str) -> NucleusAnswer:
         """Show one nucleus, as ``broker nucleus``."""
-        return self.get(f"nuclei/{nucleus}")
+        return cast(NucleusAnswer, self.get(f"nuclei/{nucleus}"))
 
     def links(
         self,
@@ -97,21 +142,21 @@ class BrokerClient(BrokerConnection):
         full: bool = False,
         after: str | None = None,
         limit: int = 1000,
-    ) -> Document:
+    ) -> Links:
         """``broker links``; ``after`` is ``next_after`` of the page before."""
-        return self.get("links", source=source, nucleus=nucleus, full=full, after=after, limit=limit)
+        return cast(Links, self.get("links", source=source, nucleus=nucleus, full=full, after=after, limit=limit))
 
-    def shares(self) -> Document:
+    def shares(self) -> Shares:
         """Show targets and usage of shares, as ``broker shares``."""
-        return self.get("shares")
+        return cast(Shares, self.get("shares"))
 
-    def user(self, user: str) -> Document:
+    def user(self, user: str) -> UserAnswer:
         """Show the tasks and throttles of a user, as ``broker user``."""
-        return self.get(f"users/{name_in_path(user)}")
+        return cast(UserAnswer, self.get(f"users/{name_in_path(user)}"))
 
-    def job(self, pandaid: int) -> Document:
+    def job(self, pandaid: int) -> JobAnswer:
         """A job and what happened to it."""
-        return self.get(f"jobs/{pandaid}")
+        return cast(JobAnswer, self.get(f"jobs/{pandaid}"))
 
     def pools(self, site: str, ce: str, queue: str, vo: str | None = None) -> Document:
         """``broker pool of``: the SubmitPools that a queue may serve."""
@@ -121,13 +166,35 @@ class BrokerClient(BrokerConnection):
         """List the rules of a brokerage in order, as ``broker rules``."""
         return self.get(f"rules/{brokerage}")
 
-    def agents(self) -> Document:
+    def agents(self) -> ServiceAnswer:
         """List agents with their leases and last cycles, as ``broker agents``."""
-        return self.get("agents")
+        return cast(ServiceAnswer, self.get("agents"))
 
-    def alarms(self) -> Document:
+    def alarms(self) -> Alarms:
         """List the alarms in force, as ``broker alarms``."""
-        return self.get("alarms")
+        return cast(Alarms, self.get("alarms"))
+
+    def notifications(self, **filters: Any) -> MessageList:
+        """Messages about incidents, as ``broker notify history``; filters: since, state, channel, before, limit."""
+        return cast(MessageList, self.get("notifications", **filters))
+
+    def every_notification(self, **filters: Any) -> Iterator[MessageLine]:
+        """All messages page by page, the newest first; filters as of :meth:`notifications`."""
+        before: int | None = None
+        while True:
+            page = self.notifications(**{"limit": PAGE, **filters, "before": before})
+            yield from page["messages"]
+            before = page["next_before"]
+            if before is None:
+                return
+
+    def subscribe(self, jeditaskid: int, to: str) -> TaskSubscriptions:
+        """Have somebody told what becomes of a task, as ``broker task subscribe``."""
+        return cast(TaskSubscriptions, self.send("POST", f"tasks/{jeditaskid}:subscribe", {"to": to}))
+
+    def unsubscribe(self, jeditaskid: int, to: str) -> TaskSubscriptions:
+        """End a subscription, as ``broker task unsubscribe``."""
+        return cast(TaskSubscriptions, self.send("POST", f"tasks/{jeditaskid}:unsubscribe", {"to": to}))
 
     def pause(self, agent: str, *, reason: str, for_s: float) -> Document:
         """Pause an agent for ``for_s`` seconds, as ``broker pause``."""

@@ -50,7 +50,7 @@ class BrokerConnection:
 
     Args:
         server: address of the broker, without ``/api/v1``.
-        token: gives the bearer token; None: requests go without one.
+        token: the bearer token, or what gives it before each request; None: requests go without one.
         timeout_s: for each request.
         verify: whether certificates are checked, or the file of those that are trusted.
         transport: of httpx, for tests.
@@ -59,13 +59,13 @@ class BrokerConnection:
     def __init__(
         self,
         server: str,
-        token: Token | None = None,
+        token: Token | str | None = None,
         *,
         timeout_s: float = 60.0,
         verify: bool | str = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._token = token
+        self._token = (lambda: token) if isinstance(token, str) else token
         self._client = httpx.Client(base_url=server.rstrip("/"), timeout=timeout_s, verify=verify, transport=transport)
 
     def __enter__(self) -> BrokerConnection:

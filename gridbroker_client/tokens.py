@@ -10,11 +10,11 @@ Token = Callable[[], str | None]
 """Gives the token whenever it is needed: a file may have been renewed since."""
 
 
-def token_from_file(file: Path) -> Token:
+def token_from_file(file: str | Path) -> Token:
     """The first line of a file, read anew at each use."""
 
     def read() -> str:
-        return file.read_text(encoding="ascii").strip()
+        return Path(file).read_text(encoding="ascii").strip()
 
     return read
 

@@ -1,0 +1,146 @@
+"""Answers about jobs, from the description of the API; `make reference` writes this file."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+
+class JobList(TypedDict):
+    """Jobs, the newest first; ``next_after``: of the page that follows, null at the end."""
+
+    now: str
+    filters: JobFilters
+    jobs: list[JobLine]
+    next_after: int | None
+
+
+class JobAnswer(TypedDict):
+    """A job: where it is, why there, why it failed, and what happened to it, oldest first."""
+
+    pandaid: int
+    jeditaskid: int | None
+    jobstatus: str
+    jobsubstatus: str | None
+    attemptnr: int | None
+    computingsite: str | None
+    nucleus: str | None
+    gshare: str | None
+    currentpriority: int | None
+    corecount: int | None
+    minramcount: int | None
+    resource_type: str | None
+    node: str | None
+    created_at: str | None
+    modified_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    failure: Failure | None
+    now: str
+    table: str
+    maxrss: int | None
+    failures: list[Failure]
+    log_url: str | None
+    placement: JobPlacement | None
+    attempts: list[JobAttempt]
+    steps: list[JobStep]
+    retries: list[RetryActionLine]
+
+
+class JobFilters(TypedDict):
+    """Which jobs: those for which all that is given holds."""
+
+    task: int | None
+    queue: str | None
+    state: str | None
+    error: str | None
+    limit: int
+    after: int | None
+
+
+class JobLine(TypedDict):
+    """A job."""
+
+    pandaid: int
+    jeditaskid: int | None
+    jobstatus: str
+    jobsubstatus: str | None
+    attemptnr: int | None
+    computingsite: str | None
+    nucleus: str | None
+    gshare: str | None
+    currentpriority: int | None
+    corecount: int | None
+    minramcount: int | None
+    resource_type: str | None
+    node: str | None
+    created_at: str | None
+    modified_at: str | None
+    started_at: str | None
+    ended_at: str | None
+    failure: Failure | None
+
+
+class Failure(TypedDict):
+    """One error code of a job, decoded."""
+
+    source: str
+    code: int | None
+    error: str
+    error_class: str
+    fault: str
+    faults: list[str]
+    meaning: str
+    diag: str
+
+
+class JobPlacement(TypedDict):
+    """The decision that sent the job to its queue."""
+
+    decision: int
+    decided_at: str
+    brokerage: str
+    jobs: int
+    candidates: int
+    weight: float | None
+    link: str
+
+
+class JobAttempt(TypedDict):
+    """One of the jobs that had the same input."""
+
+    job: JobLine
+    inputs: int | None
+    changed: dict[str, list[Any]]
+
+
+class JobStep(TypedDict):
+    """Something that happened to a job."""
+
+    at: str
+    event: Literal["status", "action"]
+    status: str | None
+    queue: str | None
+    rule: str | None
+    value_s: float | None
+    limit_s: float | None
+
+
+class RetryActionLine(TypedDict):
+    """What a rule did to the input of a job or its task, or would have done."""
+
+    acted_at: str
+    pandaid: int
+    attemptnr: int
+    queue: str | None
+    rule: str
+    rules_version: str
+    errorsource: str
+    errorcode: int
+    action: str
+    active: bool
+    target: str
+    rows_changed: int
+    before: dict[str, Any]
+    after: dict[str, Any]
+    reason: str
+    evidence: dict[str, Any]

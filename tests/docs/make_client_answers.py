@@ -1,0 +1,144 @@
+"""Writes the types of answers of ``gridbroker_client``: ``python -m tests.docs.make_client_answers``."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.api.app import described
+from tests.docs.source_tree import ROOT
+
+FOLDER = ROOT / "gridbroker_client/answers"
+#: The answers that methods give, by module; what an answer is made of stands in the first module that needs it.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "decisions": ("TaskDecision", "WhyNot"),
+    "tasks": ("TaskList", "History", "TaskSubscriptions", "MessageList"),
+    "jobs": ("JobList", "JobAnswer"),
+    "grid": ("Queues", "Nuclei", "NucleusAnswer", "Links", "Shares"),
+    "queues": ("QueueAnswer",),
+    "service": ("ServiceAnswer", "Alarms", "Me", "Reasons", "UserAnswer"),
+}
+_REF = "#/components/schemas/"
+_PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+
+def modules() -> dict[str, str]:
+    """The text of each module by name, that of the package among them."""
+    schemas = described()["components"]["schemas"]
+    home: dict[str, str] = {}
+    for group, roots in GROUPS.items():
+        for name in _reachable(schemas, roots):
+            home.setdefault(name, group)
+    texts = {group: _module(schemas, group, home) for group in GROUPS}
+    exported = sorted(name for roots in GROUPS.values() for name in roots)
+    lines = ['"""What the broker answers, as types; `make reference` writes it from the description of the API."""', "",
+             "from __future__ import annotations", ""]  # fmt: skip
+    for group in sorted(GROUPS):
+        lines.append(f"from gridbroker_client.answers.{group} import {', '.join(sorted(GROUPS[group]))}")
+    lines += ["", "__all__ = [", *(f'    "{name}",' for name in exported), "]"]
+    return {**texts, "__init__": "\n".join(lines) + "\n"}
+
+
+def _reachable(schemas: Mapping[str, Any], roots: tuple[str, ...]) -> list[str]:
+    found = list(roots)
+    for name in found:
+        found += [one for one in dict.fromkeys(_references(schemas[name])) if one not in found]
+    return found
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"].removeprefix(_REF)
+        for value in schema.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
+
+
+def _module(schemas: Mapping[str, Any], group: str, home: Mapping[str, str]) -> str:
+    own = [name for name, where in home.items() if where == group]
+    body = "\n\n".join(_type(name, schemas[name]) for name in own)
+    elsewhere: dict[str, set[str]] = {}
+    for name in own:
+        for one in _references(schemas[name]):
+            if home[one] != group:
+                elsewhere.setdefault(home[one], set()).add(called(one))
+    typing = "Any, Literal, TypedDict" if "Literal[" in body else "Any, TypedDict"
+    typing = typing if "Any" in body else typing.removeprefix("Any, ")
+    lines = [f'"""Answers about {group}, from the description of the API; `make reference` writes this file."""', "",
+             "from __future__ import annotations", "", f"from typing import {typing}"]  # fmt: skip
+    if elsewhere:
+        lines += ["", *(f"from gridbroker_client.answers.{one} import {', '.join(sorted(names))}"
+                        for one, names in sorted(elsewhere.items()))]  # fmt: skip
+    return "\n".join(lines) + "\n\n\n" + body.replace("\n\nclass", "\n\n\nclass") + "\n"
+
+
+def _type(name: str, schema: Mapping[str, Any]) -> str:
+    words = schema.get("description", "").partition("\n")[0].replace('"', "'") or "A part of an answer."
+    fields = schema.get("properties", {})
+    if not fields:
+        return f"{called(name)} = dict[str, Any]"
+    if any(keyword.iskeyword(field) for field in fields):
+        given = ", ".join(f"{key!r}: {_of(one)}" for key, one in fields.items())
+        return f"{called(name)} = TypedDict({called(name)!r}, {{{given}}})"
+    return "\n".join(
+        [
+            f"class {called(name)}(TypedDict):",
+            f'    """{words}"""',
+            "",
+            *(f"    {key}: {_of(one)}" for key, one in fields.items()),
+        ]
+    )
+
+
+def called(name: str) -> str:
+    """The name of a model in Python; two of one name have their modules in the description.
+
+    >>> called("broker__domain__ready_check__Check"), called("TaskList")
+    ('ReadyCheckCheck', 'TaskList')
+    """
+    if "__" not in name:
+        return name
+    return "".join(word[0].upper() + word[1:] for part in name.split("__")[-2:] for word in part.split("_"))
+
+
+def _of(schema: Mapping[str, Any]) -> str:
+    """The type of a value in Python."""
+    if parts := schema.get("anyOf") or schema.get("oneOf"):
+        return " | ".join(dict.fromkeys(_of(part) for part in parts))
+    if "$ref" in schema:
+        return called(str(schema["$ref"]).removeprefix(_REF))
+    if schema.get("enum"):
+        return f"Literal[{', '.join(map(repr, schema['enum']))}]"
+    if "const" in schema:
+        return f"Literal[{schema['const']!r}]"
+    kind = schema.get("type")
+    if kind == "array":
+        return f"list[{_of(schema['items'])}]" if schema.get("items") else "list[Any]"
+    if kind == "object":
+        values = schema.get("additionalProperties")
+        return f"dict[str, {_of(values)}]" if isinstance(values, Mapping) and values else "dict[str, Any]"
+    return _PLAIN.get(str(kind), "Any")
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Write all modules."""
+    folder.mkdir(exist_ok=True)
+    for name, text in modules().items():
+        file = folder / f"{name}.py"
+        if not file.exists() or not same(file.read_text(encoding="utf-8"), text):
+            file.write_text(text, encoding="utf-8")
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two modules say the same, however their lines are broken."""
+    return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+
+
+if __name__ == "__main__":
+    write()
