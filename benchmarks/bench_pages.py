@@ -98,7 +98,7 @@ def application(database: Database, home: Path) -> FastAPI:
 
 async def measure(app: FastAPI, pages: Sequence[Shown], requests: int) -> None:
     """Ask for each page and its routes in turn, after two of each to warm up."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         for one in pages:
             one.route_ms = [[] for _ in one.routes]
@@ -123,7 +123,7 @@ async def _timed(client: httpx.AsyncClient, address: str, accept: str) -> tuple[
 
 async def grown_bytes(app: FastAPI, times: int) -> int:
     """By how much this process grows while the first page is refreshed so often, after a tenth as many."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         for _ in range(times // 10):
             await _timed(client, "/", "text/html")
         before = _resident_bytes()
