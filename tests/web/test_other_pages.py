@@ -127,3 +127,8 @@ def test_every_line_of_an_answer_is_a_row_of_its_page(
     for line in lines:
         values = [value if isinstance(value, str) else shown(value) for value in (line[name] for name in names)]
         assert any(all(value in row for value in values if value) for row in rows), (line, values)
+
+
+def test_why_not_asks_every_rule_about_one_pseudo_queue_and_links_the_others(stranger: httpx.Client) -> None:
+    told = stranger.get(f"/tasks/{TASK + 2}/why-not/ALPHA_MCORE", headers={"Accept": "application/json"}).json()
+    assert told["answers"][0]["every_rule"] and not any(one["every_rule"] for one in told["answers"][1:])

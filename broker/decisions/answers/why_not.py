@@ -57,10 +57,12 @@ def read_why_not(
     at: datetime | None = None,
     every: bool = False,
     warn: Warn = lambda warning: None,
+    most: int | None = None,
 ) -> Evaluation[WhyNot]:
     """The same in two parts: this reads, and what it returns asks the rules without a connection.
 
-    It raises :class:`NotReproducible` too.
+    With ``most`` every rule is asked about the first so many pseudo-queues only. It raises
+    :class:`NotReproducible` too.
     """
     last = decision_rows.latest_of_each(asking.connection, jeditaskid, at)
     if not last:
@@ -78,7 +80,10 @@ def read_why_not(
             now=asking.now,
             jeditaskid=jeditaskid,
             name=meant,
-            answers=tuple(_line(stored, answer, cases.get(stored.id), proceed) for stored, answer in found),
+            answers=tuple(
+                _line(stored, answer, cases.get(stored.id) if most is None or place < most else None, proceed)
+                for place, (stored, answer) in enumerate(found)
+            ),
             pins=tuple(pin.held_field for moment in sorted(moments) for pin in pins[moments[moment]]),
         )
 

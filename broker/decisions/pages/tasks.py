@@ -221,7 +221,7 @@ async def why_not_queue(
     def work(proceed: Proceed) -> Response:
         warnings: list[str] = []
         with asking(api) as asked:
-            evaluated = read_why_not(asked, api.database, jeditaskid, queue, None, True, warnings.append)
+            evaluated = read_why_not(asked, api.database, jeditaskid, queue, None, True, warnings.append, most=1)
         return _why_not_page(request, evaluated(proceed), warnings)
 
     return await decided(request, api, work)
