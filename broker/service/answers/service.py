@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -109,11 +111,19 @@ def service_answer(asking: Asking, installation: str = STANDALONE) -> ServiceAns
     )
 
 
+@lru_cache(maxsize=4)
+def _configuration(file: Path, changed_ns: int, size_bytes: int) -> AgentsConfiguration:
+    """What a file says, read again when it has changed."""
+    return load(file, registry.NAMES)
+
+
 def agent_lines(asking: Asking, installation: str = STANDALONE) -> Iterator[AgentLine]:
     """All agents of this installation, in the order in which work passes through them."""
     connection = asking.connection
     now = database_clock(connection)
-    configuration = load(config_file("agents.yaml", asking.config), registry.NAMES)
+    file = config_file("agents.yaml", asking.config)
+    known = file.stat()
+    configuration = _configuration(file, known.st_mtime_ns, known.st_size)
     held = leases.in_use(leases.find_all(connection))
     last = agent_runs.last_runs(connection)
     divided = any(not led_by(row.name)[1].is_whole for row in held)
