@@ -163,6 +163,8 @@ def _at_queues(cycle: JobCycle, result: ChunkResult, tuning: Tuning) -> _AtQueue
     if cap is not None and not bool(np.asarray(load.urgent)):
         waiting, limit = cap.room(load)
         room = np.maximum(limit - waiting, 0.0) + np.zeros(len(candidate))
+    # a queue on probation gets one job of a chunk, and as many chunks as it may have probe jobs
+    room = np.where(cycle.jobs_at_a_time(result.row)[candidate] < 0, np.minimum(room, 1.0), room)
     total = float(facts.total_bytes[inside, 0])
     there = np.maximum(facts.available_bytes, facts.available_tape_bytes)[inside, candidate]
     missing = np.clip(1.0 - there / total, 0.0, 1.0) if total > 0 else np.zeros(len(candidate))

@@ -29,6 +29,7 @@ class HealthKeeper:
         limits: of the test.
 
     Attributes:
+        most_probes: the most jobs that were sent in one probation.
         closings: each exclusion of a queue: when (s), which queue and kind, and after how many counted failures.
     """
 
@@ -38,7 +39,7 @@ class HealthKeeper:
             task.number: ANALYSIS if scenario.kinds[task.kind].analysis else PRODUCTION for task in scenario.tasks
         }
         self._fold = HealthFold(HealthLimits() if limits is None else limits)
-        self._read, self._next_s = 0, 0.0
+        self._read, self._next_s, self.most_probes = 0, 0.0, 0
         self._learned: LearnedQueues = {}
         self._failing: FailingTasks = {}
         self._probes: dict[tuple[str, str], tuple[float, int]] = {}
@@ -80,7 +81,9 @@ class HealthKeeper:
         place = self._fold.places.get((queue, self._kind[task], ""))
         if place is not None and place.state == "probation":
             began_s, sent = self._probes.get((queue, place.kind), (place.changed_s, 0))
-            self._probes[queue, place.kind] = (place.changed_s, jobs + (sent if began_s == place.changed_s else 0))
+            sent = jobs + (sent if began_s == place.changed_s else 0)
+            self._probes[queue, place.kind] = (place.changed_s, sent)
+            self.most_probes = max(self.most_probes, sent)
 
     def _with_probes(self) -> LearnedQueues:
         """What is known, with the probe jobs that were sent since, and have not ended as far as was read."""

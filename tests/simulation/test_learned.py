@@ -1,0 +1,49 @@
+"""A queue that fails is found in the closed loop, costs its probe jobs and no more, and what waits there is moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.domain.queue_health import HealthLimits
+from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.grids import make_grid
+from broker.simulation.model.loop import ClosedLoop, Run
+from broker.simulation.model.real.brokered import Brokered
+
+PARAMETERS = GridParameters(days=0.5, queues=8, cores=600, nuclei=2, warm_up_s=7200.0)
+ALL = {"LEARNED_FAILING_QUEUES": True, "LEARNED_TASK_FAILS_HERE": True, "LEARNED_TAKE_BACK": True}
+
+
+def simulated(seed: int, profile: str = "seed", **values: Any) -> tuple[Run, Brokered]:
+    made: list[Brokered] = []
+
+    def policy(scenario: Any, number: int) -> Brokered:
+        made.append(Brokered(scenario, number, values, profile))
+        return made[-1]
+
+    run = ClosedLoop(make_grid("black_hole", PARAMETERS, seed), policy, seed).run()
+    return run, made[0]
+
+
+@pytest.mark.parametrize(("profile", "seeds"), [("seed", (3, 4)), ("flow", (204, 208))])
+def test_a_probation_gets_its_probe_jobs_and_no_more(profile: str, seeds: tuple[int, ...]) -> None:
+    if profile == "flow":
+        pytest.importorskip("highspy", reason="the extra flow is not installed")
+    most = 0
+    for seed in seeds:
+        run, policy = simulated(seed, profile, **ALL)
+        most = max(most, policy.keeper.health.most_probes)
+        assert not policy.faults and run.events > 0
+    assert 0 < most <= HealthLimits().probe_jobs
+
+
+def test_fewer_jobs_fail_with_what_is_learned_and_the_same_twice() -> None:
+    def failed(run: Run) -> int:
+        return len(run.runs.of("failed"))
+
+    without = [failed(simulated(seed)[0]) for seed in (3, 4)]
+    learned = [failed(simulated(seed, **ALL)[0]) for seed in (3, 4)]
+    assert sum(learned) < sum(without)
+    assert failed(simulated(3, **ALL)[0]) == learned[0]
