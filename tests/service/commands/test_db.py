@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
+from broker.store.connection.errors import SchemaOutdated
 from broker.store.connection.opening import connect
 from broker.store.schema import migrate
 
@@ -159,6 +160,19 @@ def test_upgrade_applies_what_is_missing(broker: Run, empty_database: Database) 
     assert done.returncode == 0
     assert "applied schema/broker/0002_decisions.sql" in done.stdout
     assert "upgrading" in done.stderr
+
+
+def test_a_check_says_what_an_upgrade_would_do_and_does_nothing(broker: Run, empty_database: Database) -> None:
+    migrate.upgrade(empty_database, own=migrate.read_migrations("broker")[:1])
+    done = broker("db", "upgrade", "--check", "--json", "--db", empty_database.url)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["safe"], found["from_before_1"]) == (6, False, True)
+    assert found["steps"][0]["step"] == "schema/broker/0002_decisions.sql"
+    (renamed,) = [one for one in found["steps"] if one["step"] == "schema/broker/0086_decision_store.sql"]
+    assert (renamed["only_adds"], renamed["oldest_writer"]) == (False, None)
+    assert {lock["stops"] for lock in renamed["locks"]} == {"all"}
+    with pytest.raises(SchemaOutdated):
+        migrate.check(empty_database)
 
 
 def test_beside_panda_init_says_what_is_missing(broker: Run, empty_database: Database) -> None:
