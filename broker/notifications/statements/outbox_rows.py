@@ -108,7 +108,7 @@ class ChannelStanding:
 def due(connection: sa.Connection, now: datetime, most: int) -> list[OutboxRow]:
     """Messages to be sent now, the gravest first, then those that wait longest."""
     rows = [tuple(row) for row in connection.execute(_DUE, {"now": now, "most": most})]
-    return [OutboxRow(*row[:_OF_MESSAGE], IncidentRow(*row[_OF_MESSAGE:])) for row in rows]
+    return [OutboxRow(*(*row[:_OF_MESSAGE], IncidentRow(*row[_OF_MESSAGE:]))) for row in rows]
 
 
 def delivered_since(connection: sa.Connection, since: datetime) -> Mapping[str, int]:
