@@ -12,6 +12,8 @@ from broker.simulation.model.grids import make_grid
 from broker.simulation.model.loop import ClosedLoop, Run
 from broker.simulation.model.real.brokered import Brokered
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS = GridParameters(days=0.5, queues=8, cores=600, nuclei=2, warm_up_s=7200.0)
 ALL = {"LEARNED_FAILING_QUEUES": True, "LEARNED_TASK_FAILS_HERE": True, "LEARNED_TAKE_BACK": True}
 
