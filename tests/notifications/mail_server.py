@@ -48,11 +48,13 @@ class MailServer:
 @contextmanager
 def mail_server(tls: ssl.SSLContext | None = None, **users: str) -> Iterator[MailServer]:
     """Run a server until the block ends; with ``tls`` it takes mail only after STARTTLS."""
-    server, loop = MailServer(users=users), asyncio.new_event_loop()
+    server, loop, connections = MailServer(users=users), asyncio.new_event_loop(), list[SMTP]()
     login: dict[str, Any] = {"authenticator": server.authenticate, "auth_required": True} if users else {}
 
     def connection() -> SMTP:
-        return SMTP(server, hostname="mail.test", tls_context=tls, require_starttls=tls is not None, loop=loop, **login)
+        made = SMTP(server, hostname="mail.test", tls_context=tls, require_starttls=tls is not None, loop=loop, **login)
+        connections.append(made)
+        return made
 
     listening = loop.run_until_complete(loop.create_server(connection, "127.0.0.1", 0))
     server.port = listening.sockets[0].getsockname()[1]
@@ -67,4 +69,15 @@ def mail_server(tls: ssl.SSLContext | None = None, **users: str) -> Iterator[Mai
         for task in asyncio.all_tasks(loop):
             task.cancel()
             loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        loop.run_until_complete(_ended(connections))
         loop.close()
+
+
+async def _ended(connections: list[SMTP]) -> None:
+    """Close what connections came over, those under TLS too, while there is a loop to do it."""
+    for one in connections:
+        for transport in (one.transport, one._original_transport):
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+    for _ in range(10):
+        await asyncio.sleep(0)

@@ -149,7 +149,7 @@ def test_a_form_that_is_refused_keeps_what_was_typed(
     assert 'role="alert"' in shown and what in shown and answer.text.count('role="alert"') == 1
     for name, value in fields.items():
         assert f'name="{name}" value="{escape(value)}"' in shown
-    assert "Change it" in answer.text and "<b>slow" not in answer.text
+    assert "<h3>Set</h3>" in answer.text and "<b>slow" not in answer.text
     told = somebody.post(
         f"/tuning/{KEY}{form}",
         data={**fields, "csrf": csrf, "version": "0"},
