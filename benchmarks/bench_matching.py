@@ -45,10 +45,16 @@ def main() -> None:
     asked = _arguments()
     with _stored(asked) as (database, folder):
         row: dict[str, Any] = {"jobs": _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'activated'")}
-        row |= {"sites": asked.sites, "nodes": asked.nodes} | _fill(database)
+        row |= {
+            "sites": asked.sites,
+            "nodes": asked.nodes,
+            "warm_s": asked.warm,
+            "shared_buffers": asked.shared_buffers,
+        }
+        row |= _fill(database)
         pilots = pilots_of(asked.nodes, asked.sites)
         sent = _count(database, "doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
-        row |= ask_directly(database, folder, pilots, asked.matchers, asked.seconds)
+        row |= ask_directly(database, folder, pilots, asked.matchers, asked)
         row |= ask_over_http(database, folder, pilots, asked)
         _check(database, row, sent)
         row["memory_mb"] = row["api_server_mb"] + row["workers_mb"]
@@ -66,6 +72,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="Processes of the API.")
     parser.add_argument("--rate", type=float, default=1000.0, help="Requests a second over HTTP.")
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--warm", type=float, default=10.0, help="Seconds of asking before it counts.")
+    parser.add_argument(
+        "--shared-buffers", default="256MB", help="Of PostgreSQL; those of the embedded one as it is shipped."
+    )
     parser.add_argument("--home", type=Path)
     parser.add_argument("folder", nargs="?", default=str(RESULTS))
     asked = parser.parse_args()
@@ -78,7 +88,7 @@ def _stored(asked: argparse.Namespace) -> Iterator[tuple[Database, Path]]:
     """A database with the jobs, and a folder for what clients found."""
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
         home = asked.home or Path(folder)
-        server = EmbeddedServer(home)
+        server = EmbeddedServer(home, {"shared_buffers": asked.shared_buffers})
         with Database(server.start(), on_close=server.stop) as database:
             upgrade(database)
             if not _one(database, "SELECT EXISTS (SELECT FROM doma_panda.jobsactive4)"):

@@ -9,6 +9,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter, process_time
@@ -28,19 +29,35 @@ from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 
 Pilots = list[tuple[Pilot, dict[str, Any]]]
-WARM_S = 10.0
-"""So long clients ask before it counts: processes read the task queues, and PostgreSQL its pages."""
 _NO_RATE = "rate: {pilot: {per_s: 1000000, burst: 1000000}}\n"
 _context = multiprocessing.get_context("spawn")
 
 
-def ask_directly(database: Database, folder: Path, pilots: Pilots, matchers: int, seconds: float) -> dict[str, Any]:
-    """What processes find that call the matcher, each as quickly as it can."""
-    files = _parts(folder, "direct", pilots, matchers)
-    tasks = [(_match, (database.url, seconds, file)) for file in files]
+@dataclass(frozen=True)
+class Span:
+    """How long clients ask, in seconds: ``warm_s`` before it counts, then ``counts_s``."""
+
+    warm_s: float
+    counts_s: float
+
+    @property
+    def ends_s(self) -> float:
+        """From the beginning."""
+        return self.warm_s + self.counts_s
+
+
+def ask_directly(
+    database: Database, folder: Path, pilots: Pilots, matchers: int, asked: argparse.Namespace
+) -> dict[str, Any]:
+    """What processes find that call the matcher, each as quickly as it can; ``asked``: the options of the benchmark.
+
+    Nothing counts for the first ``warm`` seconds: processes read task queues and meet nodes, PostgreSQL reads pages.
+    """
+    files, span = _parts(folder, "direct", pilots, matchers), Span(asked.warm, asked.seconds)
+    tasks = [(_match, (database.url, span, file)) for file in files]
     with ServerWatch(postmaster_of(database)) as watch:
-        found = _run(tasks, files, seconds)
-    return _figures("direct", found, seconds, watch)
+        found = _run(tasks, files, span)
+    return _figures("direct", found, span, watch)
 
 
 def ask_over_http(database: Database, folder: Path, pilots: Pilots, asked: argparse.Namespace) -> dict[str, Any]:
@@ -52,17 +69,16 @@ def ask_over_http(database: Database, folder: Path, pilots: Pilots, asked: argpa
     with workers_serving(database, Listening(port=0), asked.workers, home=folder, folder=config) as (url, workers):
         token = (folder / "api-token").read_text(encoding="utf-8").strip()
         every_s = asked.clients / asked.rate
-        tasks = [
-            (_ask, (url, token, number / asked.rate, every_s, asked.seconds, file)) for number, file in enumerate(files)
-        ]
+        span = Span(asked.warm, asked.seconds)
+        tasks = [(_ask, (url, token, number / asked.rate, every_s, span, file)) for number, file in enumerate(files)]
         before_s = sum(map(_cpu_of_threads, workers.processes))
         with ServerWatch(postmaster_of(database)) as watch:
-            found = _run(tasks, files, asked.seconds)
+            found = _run(tasks, files, span)
         workers_s = sum(map(_cpu_of_threads, workers.processes)) - before_s
         workers_mb = sum(map(_resident_mb, workers.processes))
-    figures = _figures("api", found, asked.seconds, watch)
+    figures = _figures("api", found, span, watch)
     more = {"workers": asked.workers, "workers_mb": workers_mb, "rate": asked.rate}
-    return figures | more | {"workers_cpu_ms": 1000 * workers_s / _all_jobs(found)}
+    return figures | more | {"workers_cpu_ms": 1000 * workers_s / _all_jobs(found, span)}
 
 
 def _parts(folder: Path, kind: str, pilots: Pilots, clients: int) -> list[Path]:
@@ -78,26 +94,27 @@ def _pilots(file: Path) -> Pilots:
     return found
 
 
-def _run(tasks: list[tuple[Callable[..., None], tuple[Any, ...]]], files: list[Path], seconds: float) -> list[Any]:
+def _run(tasks: list[tuple[Callable[..., None], tuple[Any, ...]]], files: list[Path], span: Span) -> list[Any]:
     """Run a process for each; the first is killed half-way, and does not tell. What the others found."""
     start = _context.Barrier(len(tasks) + 1)
     processes = [_context.Process(target=run, args=(number, *args, start)) for number, (run, args) in enumerate(tasks)]
     for one in processes:
         one.start()
     start.wait()
-    processes[0].join(WARM_S + seconds / 2)
+    processes[0].join(span.warm_s + span.counts_s / 2)
     processes[0].kill()
     for one in processes:
         one.join()
     return [json.loads(file.read_text(encoding="utf-8")) for file in files[1:]]
 
 
-def _all_jobs(found: list[Any]) -> float:
+def _all_jobs(found: list[Any], span: Span) -> float:
     """Jobs from the beginning, with those of the client that was killed after half the time."""
-    return sum(len(one["jobs"]) for one in found) * (len(found) + 0.5) / len(found)
+    killed = (span.warm_s + span.counts_s / 2) / span.ends_s
+    return sum(len(one["jobs"]) for one in found) * (len(found) + killed) / len(found)
 
 
-def _figures(kind: str, found: list[Any], seconds: float, watch: ServerWatch) -> dict[str, Any]:
+def _figures(kind: str, found: list[Any], span: Span, watch: ServerWatch) -> dict[str, Any]:
     """Rates and times of the clients that lived, in the time that counts; the one that was killed lived half of it."""
     jobs = [job for one in found for job in one["jobs"]]
     if len(jobs) != len(set(jobs)):
@@ -106,13 +123,13 @@ def _figures(kind: str, found: list[Any], seconds: float, watch: ServerWatch) ->
     counted = sum(one["counted"] for one in found)
     return {
         f"{kind}_matches": len(jobs),
-        f"{kind}_per_s": counted / seconds * (len(found) + 0.5) / len(found),
+        f"{kind}_per_s": counted / span.counts_s * (len(found) + 0.5) / len(found),
         f"{kind}_misses": sum(one["misses"] for one in found),
         f"{kind}_median_ms": float(np.median(times_ms)),
         f"{kind}_p99_ms": float(np.percentile(times_ms, 99)),
         f"{kind}_max_ms": float(times_ms.max()),
         f"{kind}_clients_cpu_ms": 1000 * sum(one["cpu_s"] for one in found) / max(len(jobs), 1),
-        f"{kind}_server_cpu_ms": 1000 * watch.cpu_s / max(_all_jobs(found), 1),
+        f"{kind}_server_cpu_ms": 1000 * watch.cpu_s / max(_all_jobs(found, span), 1),
         f"{kind}_server_mb": watch.own_mb + watch.shared_mb,
     }
 
@@ -140,7 +157,7 @@ class _Found:
         file.write_text(json.dumps(told), encoding="utf-8")
 
 
-def _match(number: int, url: str, seconds: float, file: Path, start: Any) -> None:
+def _match(number: int, url: str, span: Span, file: Path, start: Any) -> None:
     """A client that calls the matcher; each request is noted under its number, as over HTTP."""
     generator, found, pilots = np.random.default_rng(number), _Found(), _pilots(file)
     with psycopg.connect(url, autocommit=True) as connection:
@@ -148,25 +165,23 @@ def _match(number: int, url: str, seconds: float, file: Path, start: Any) -> Non
         matcher = Matcher(connection, Names(), generator)
         start.wait()
         began, asked = perf_counter(), 0
-        while (elapsed := perf_counter() - began) < WARM_S + seconds:
+        while (elapsed := perf_counter() - began) < span.ends_s:
             asked += 1
             pilot, _ = pilots[int(generator.integers(len(pilots)))]
             got, _ = matcher.match_one(pilot, (f"direct{number}", asked), datetime.now(UTC))
             ms = 1000 * (perf_counter() - began - elapsed)
-            found.add(got.pandaid if isinstance(got, Match) else None, ms, counts=elapsed >= WARM_S)
+            found.add(got.pandaid if isinstance(got, Match) else None, ms, counts=elapsed >= span.warm_s)
     found.write(file)
 
 
-def _ask(
-    number: int, url: str, token: str, first_s: float, every_s: float, seconds: float, file: Path, start: Any
-) -> None:
+def _ask(number: int, url: str, token: str, first_s: float, every_s: float, span: Span, file: Path, start: Any) -> None:
     """A client of HTTP: a request every ``every_s``, at once where it is late."""
     generator, found = np.random.default_rng(number), _Found()
     heads = [json.dumps(body)[:-1].encode() for _, body in _pilots(file)]
     start.wait()
     with PlainClient(url, token) as client:
         began, asked, clock = perf_counter(), 0, threading.Event()
-        while (due := first_s + asked * every_s) < WARM_S + seconds:
+        while (due := first_s + asked * every_s) < span.ends_s:
             asked += 1
             wait_s = began + due - perf_counter()
             if wait_s > 0:
@@ -175,8 +190,8 @@ def _ask(
             body = head + b',"pilot":"http%d","request_number":%d}' % (number, asked)
             got = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body))["pandaid"]
             ends = perf_counter() - began
-            found.add(got, 1000 * (ends - due), counts=WARM_S <= ends < WARM_S + seconds)
-            if ends >= WARM_S + seconds:
+            found.add(got, 1000 * (ends - due), counts=span.warm_s <= ends < span.ends_s)
+            if ends >= span.ends_s:
                 break
     found.write(file)
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from broker.api.direct_routes import DirectRoute
 from broker.api.problems import Problem, problem_of, response_of
 
 ANY = "*"
@@ -59,6 +60,8 @@ class Hosts:
 
 
 _log = logging.getLogger(__name__)
+SLOW_S = 1.0
+"""A request of a pilot that takes longer is in the log, even though it was answered."""
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: Nothing of ours has these in its path, raw or escaped: up, empty components, backslashes, control characters.
 _ODD = re.compile(rb"%2f|%5c|%00|%0[0-9a-f]|%1[0-9a-f]|%7f|\\|//|[\x00-\x20\x7f-\xff]", re.IGNORECASE)
@@ -130,6 +133,11 @@ class Envelope:
         route = scope.get("route")
         path = str(getattr(route, "path", "")) or "other"
         self._observe(scope["method"] if scope["method"].isalpha() else "OTHER", path, answering.status, seconds)
+        # A thousand pilots a second would fill the log with 20 GB a day: what all of them ask is in the metrics.
+        usual = isinstance(route, DirectRoute) and answering.status < 400 and seconds < SLOW_S
+        level = logging.DEBUG if usual else logging.INFO
+        if not _log.isEnabledFor(level):
+            return
         fields: dict[str, Any] = {
             "request_id": answering.request_id,
             "method": scope["method"],
@@ -140,7 +148,7 @@ class Envelope:
         identity = scope["state"].get("identity")
         if identity is not None:
             fields |= {"subject": identity.subject, "issuer": identity.issuer}
-        _log.info("request", extra={"fields": fields})
+        _log.log(level, "request", extra={"fields": fields})
 
 
 class _Answering:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from broker.api import envelope
 from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
 from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of
 from broker.pilots.statements.presented_nodes import NodeNotes
@@ -185,6 +187,29 @@ def test_the_short_way_has_the_envelope_and_the_policy_of_all_routes(client: htt
     for headers, status in (({"Authorization": "Bearer other"}, 401), ({"Content-Encoding": "br"}, 415)):
         assert client.post("/api/v1/jobs:match", json=PLACE, headers=headers).status_code == status
     assert 'route="/api/v1/jobs:match"' in client.get("/metrics").text
+
+
+def test_what_pilots_ask_all_the_time_is_in_the_log_where_it_fails_or_is_slow(
+    client: httpx.Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines() -> list[int]:
+        found = [record.fields["status"] for record in caplog.records if record.getMessage() == "request"]  # type: ignore[attr-defined]
+        caplog.clear()
+        return found
+
+    caplog.set_level(logging.INFO, "broker.api.envelope")
+    assert client.post("/api/v1/jobs:match", json=PLACE).status_code == 200
+    assert lines() == []
+    client.post("/api/v1/jobs:match", json=PLACE, headers={"Authorization": "Bearer other"})
+    assert client.get("/health/live").status_code == 200
+    assert lines() == [401, 200]
+    monkeypatch.setattr(envelope, "SLOW_S", 0.0)
+    client.post("/api/v1/jobs:match", json=PLACE)
+    assert lines() == [200]
+    monkeypatch.undo()
+    caplog.set_level(logging.DEBUG, "broker.api.envelope")
+    client.post("/api/v1/jobs:match", json=PLACE)
+    assert lines() == [200]
 
 
 def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database) -> None:

@@ -21,7 +21,7 @@ from broker.pilots.model.match_order import LAST_TIER, draw
 from broker.pilots.model.matcher import FIELDS, MATCHES, TaskQueueTable
 from broker.pilots.model.task_queue_shares import real_priorities
 
-KEPT_BYTES = 128 << 20
+KEPT_BYTES = 256 << 20
 """Answers for pilots that are kept; then they are forgotten at once."""
 MOST_DRAWS = 8
 """Draws among all of a type, before those that fit are put in order."""
