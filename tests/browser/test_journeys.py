@@ -139,7 +139,7 @@ def test_fields_stay_inside_their_form(visitor: Visitor, width: int) -> None:
                 .map(([name, box]) => `${name} ${box.left}-${box.right}, card ${card.left}-${card.right}`);
         })"""
     )
-    assert visitor.page.locator(".forms form").count() == 4 and beyond == []
+    assert visitor.page.locator(".forms form").count() == 5 and beyond == []
 
 
 def test_logging_in_and_what_a_stranger_may_not_do(visitor: Visitor) -> None:
