@@ -26,7 +26,7 @@ CREATE TABLE doma_panda.retryerrors (
 
 CREATE TABLE doma_panda.error_classification (
     id bigint NOT NULL,
-    error_source varchar(256),
+    error_source varchar(30),
     error_code bigint,
     error_diag varchar(256),
     description varchar(250),

@@ -81,7 +81,7 @@ def test_what_the_database_does_not_take_is_counted_in_a_file_and_brought_in(
 ) -> None:
     site = make_site(scenario(0, "production_job"))
     plugged.configure()
-    site.run("INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'x', 'y')")
+    site.run("UPDATE broker.oldest_writer SET release = '99.0.0', version = 9999")
     service = use_service(site.url, fallback="wait")
     assert "schema_changed" in _call(site).errorDialog
     service.close()
@@ -89,7 +89,7 @@ def test_what_the_database_does_not_take_is_counted_in_a_file_and_brought_in(
     assert [(one.call.outcome, one.call.reason, one.calls) for one in read_folder(tmp_path / "calls")] == [
         ("waits", "schema_changed", 1)
     ]
-    site.run("DELETE FROM broker.schema_migrations WHERE version = 9999")
+    site.run("UPDATE broker.oldest_writer SET release = '1.0.0', version = 195")
     service = use_service(site.url, fallback="wait")
     _call(site)
     service.close()

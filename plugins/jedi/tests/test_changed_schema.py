@@ -68,8 +68,10 @@ def test_a_column_that_goes_while_the_plug_in_runs_is_noticed(make_site: Any, us
     ("change", "back"),
     [
         (
-            "INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'x', 'y')",
-            "DELETE FROM broker.schema_migrations WHERE version = 9999",
+            "INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'x', 'y');"
+            " UPDATE broker.oldest_writer SET release = '99.0.0', version = 9999",
+            "DELETE FROM broker.schema_migrations WHERE version = 9999;"
+            " UPDATE broker.oldest_writer SET release = '1.0.0', version = 195",
         ),
         (
             "ALTER TABLE broker.decisions RENAME COLUMN outcome TO other",
