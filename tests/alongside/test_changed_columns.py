@@ -42,7 +42,7 @@ def test_doctor_fails_by_each_needed_column_and_notes_an_optional_one(panda: Dat
     assert status == 0 and not _found(lines, "needed")
     renamed = {
         ("jobsactive4", "computingsite"): "source jobs, source user_jobs, source task_resource_types, "
-        "source active_user_jobs, source recent_starts",
+        "source active_user_jobs, source recent_starts, source queue_health",
         ("jobsactive4", "gshare"): "source jobs, source user_jobs, source active_user_jobs",
         ("schedconfig_json", "data"): "source queues",
         ("jedi_tasks", "splitrule"): "work",

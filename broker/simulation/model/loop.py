@@ -37,6 +37,11 @@ class Seeing(Protocol):
 class TakesBack(Protocol):
     """A policy that takes jobs back where it has found jobs failing, more often than jobs that waited for too long."""
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether its tuning asks for that."""
+        ...
+
     def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """Positions of the waiting jobs that are taken back."""
         ...
@@ -115,7 +120,7 @@ class ClosedLoop:
         self.grid.done = self._task_done
         self.events.at(scenario.cycle_s, self._cycle)
         self.events.at(TIMEOUT_PERIOD_S, self._timeouts)
-        if isinstance(self.policy, TakesBack):
+        if isinstance(self.policy, TakesBack) and self.policy.takes_back:
             self.events.at(FAILING_PERIOD_S, self._take_back, self.policy.failing)
         self.events.at(0.0, self._sample)
         self.events.at(3600.0, self._hourly)

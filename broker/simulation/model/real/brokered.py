@@ -142,10 +142,13 @@ class Brokered:
         """The jobs that timeouts and rebrokerages take back."""
         return self._endings.overdue(view, waiting)
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether jobs are taken back where jobs fail."""
+        return self.tuning.flag(TAKE_BACK)
+
     def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """The jobs that wait where jobs of their kind, or of their task, were found failing."""
-        if not self.tuning.flag(TAKE_BACK):
-            return ()
         names = [queue.name for queue in self.scenario.queues]
         online = [name for name, is_online in zip(names, view.online.tolist(), strict=True) if is_online]
         health, epoch_s = self.keeper.health, START.timestamp()
