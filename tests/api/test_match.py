@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -190,26 +191,32 @@ def test_the_short_way_has_the_envelope_and_the_policy_of_all_routes(client: htt
 
 
 def test_what_pilots_ask_all_the_time_is_in_the_log_where_it_fails_or_is_slow(
-    client: httpx.Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lines() -> list[int]:
-        found = [record.fields["status"] for record in caplog.records if record.getMessage() == "request"]  # type: ignore[attr-defined]
-        caplog.clear()
-        return found
+    lines: queue.Queue[tuple[str, int]] = queue.Queue()
 
-    caplog.set_level(logging.INFO, "broker.api.envelope")
-    assert client.post("/api/v1/jobs:match", json=PLACE).status_code == 200
-    assert lines() == []
-    client.post("/api/v1/jobs:match", json=PLACE, headers={"Authorization": "Bearer other"})
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            fields: dict[str, Any] = vars(record)["fields"]
+            lines.put((fields["path"], fields["status"]))
+
+    asked, log, handler = "/api/v1/jobs:match", logging.getLogger(envelope.__name__), Lines()
+    monkeypatch.setattr(log, "level", logging.INFO)
+    monkeypatch.setattr(log, "handlers", [handler])
+    log.manager._clear_cache()  # type: ignore[attr-defined]
+    assert client.post(asked, json=PLACE).status_code == 200
     assert client.get("/health/live").status_code == 200
-    assert lines() == [401, 200]
-    monkeypatch.setattr(envelope, "SLOW_S", 0.0)
-    client.post("/api/v1/jobs:match", json=PLACE)
-    assert lines() == [200]
-    monkeypatch.undo()
-    caplog.set_level(logging.DEBUG, "broker.api.envelope")
-    client.post("/api/v1/jobs:match", json=PLACE)
-    assert lines() == [200]
+    assert lines.get(timeout=60) == ("/health/live", 200)
+    client.post(asked, json=PLACE, headers={"Authorization": "Bearer other"})
+    assert lines.get(timeout=60) == (asked, 401)
+    with monkeypatch.context() as slow:
+        slow.setattr(envelope, "SLOW_S", 0.0)
+        client.post(asked, json=PLACE)
+        assert lines.get(timeout=60) == (asked, 200)
+    log.setLevel(logging.DEBUG)
+    client.post(asked, json=PLACE)
+    assert lines.get(timeout=60) == (asked, 200)
+    log.setLevel(logging.NOTSET)
 
 
 def test_a_node_is_presented_and_allotted(client: httpx.Client, shared: Database) -> None:
