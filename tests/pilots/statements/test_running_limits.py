@@ -343,6 +343,8 @@ def test_no_limit_is_passed_by_processes_one_of_which_is_killed(database: Databa
             for number, parent in enumerate(parents):
                 if turn == 5 and number == 0:
                     parent.kill()
+                    assert parent.stdout is not None
+                    got[number].extend(line.strip() for line in parent.stdout)  # it was ahead of who reads here
                 elif parent.poll() is None:
                     assert parent.stdout is not None
                     got[number].append(parent.stdout.readline().strip())
