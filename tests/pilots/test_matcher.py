@@ -8,6 +8,7 @@ import pytest
 from broker.domain.arrays import texts
 from broker.matching.specs.node import Node
 from broker.matching.specs.spec import JobSpecs, Spec
+from broker.pilots.model.group_fields import Asking
 from broker.pilots.model.matcher import (
     FIELDS,
     MATCHES,
@@ -15,10 +16,11 @@ from broker.pilots.model.matcher import (
     TAKEN_BY_OTHERS,
     Pilot,
     TaskQueueTable,
-    match_task_queues,
     no_match,
     pool_fits,
 )
+from broker.pilots.model.waiting_groups import GroupIndex
+from tests.pilots.plain_conditions import match_task_queues
 
 PLAIN: dict[str, Any] = {
     "vo": "lhcb", "owner": "ann", "owner_group": "grp", "panda_queue": "Q", "resource_type": "SCORE", "sites": (),
@@ -93,8 +95,10 @@ PRESENTED: dict[str, Any] = {"site": "A", "ce": "ce", "queue": "q"}
     ],
 )
 def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str | None) -> None:
-    [found] = match_task_queues(table(**queue), Pilot(**{**PRESENTED, **pilot}), "Q", {"sp1-a"}).tolist()
+    asked, pools = Pilot(**{**PRESENTED, **pilot}), frozenset({"sp1-a"})
+    [found] = match_task_queues(table(**queue), asked, "Q", pools).tolist()
     assert (None if found == MATCHES else FIELDS[found]) == reason
+    assert GroupIndex(table(**queue)).reasons(Asking(asked, "Q", pools, asked.node)).tolist() == [found]
 
 
 @pytest.mark.parametrize(

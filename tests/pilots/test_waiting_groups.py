@@ -13,9 +13,10 @@ import pytest
 from broker.domain.arrays import Texts
 from broker.pilots.model.group_fields import Asking
 from broker.pilots.model.match_order import draw_in_tiers
-from broker.pilots.model.matcher import CPUTIME_CLASSES_S, MATCHES, Pilot, TaskQueueTable, match_task_queues
+from broker.pilots.model.matcher import CPUTIME_CLASSES_S, MATCHES, Pilot, TaskQueueTable
 from broker.pilots.model.waiting_groups import FEW, GroupIndex, WaitingGroups, kinds_of
 from tests.matching.specs.random_specs import SITES, Dice, random_job, random_node
+from tests.pilots.plain_conditions import match_task_queues
 
 QUEUES, POOLS, PLATFORMS = ("A", "B", None, None), ("p1", "p2", None, None, None), ("el7", "el9", "any")
 TYPES = (("first", 1, 1.0), ("heavy", 2, 3.0), ("light", 2, 1.0), ("", 1000, 1.0), (None, 1000, 1.0))

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from broker.domain.arrays import Bools, Ints
 from broker.pilots.model.match_order import LAST_TIER
-from broker.pilots.model.matcher import Pilot, conditions_of, index_of
+from broker.pilots.model.matcher import Pilot, index_of
 from broker.pilots.statements.running_limits import LimitState, limits_at
 from broker.pilots.statements.task_queue_views import View, read_view
 
@@ -78,7 +78,7 @@ def why_node(connection: psycopg.Connection[Any], pilot: Pilot, now: datetime) -
         pilot = replace(pilot, node=replace(pilot.node, tags=pilot.node.tags | view.tags))
     jobs: Ints = np.array([counted.get(number, 0) for number in view.queues.id.tolist()], dtype=np.int64)
     full = {one.job_type for one in limits if not one.free}
-    holds = conditions_of(view.queues, pilot, view.panda_queue, view.pools)
+    holds = view.conditions(pilot)
     fits = np.logical_and.reduce(list(holds.values()))
     return WhyNode(
         panda_queue=view.panda_queue, fits=_tiers(view, fits, jobs, full), near=_near(view, pilot, holds, jobs),

@@ -102,6 +102,10 @@ class GroupIndex:
         one = self.fields[FIELDS.index(name)]
         return unpacked(one.bits(asking, one.part(asking)), len(self.queues))
 
+    def conditions(self, asking: Asking) -> dict[str, Bools]:
+        """(K,) by field but the limit, in their order, for each task queue whether the condition holds."""
+        return {name: self.holds(name, asking) for name, _ in zip(FIELDS, self.fields, strict=False)}
+
     def reasons(self, asking: Asking) -> Ints:
         """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
         found = np.full(len(self.queues), MATCHES, dtype=np.int64)

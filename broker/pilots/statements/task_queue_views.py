@@ -117,6 +117,10 @@ class View:
         """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit."""
         return self.groups.index.reasons(self._asking(pilot))
 
+    def conditions(self, pilot: Pilot) -> dict[str, Bools]:
+        """(K,) by field but the limit, for each task queue whether the pilot meets the condition."""
+        return self.groups.index.conditions(self._asking(pilot))
+
     def here(self, pilot: Pilot) -> Bools:
         """(K,) the task queues that held jobs and belong to the place, or to none."""
         return self.groups.holding & self.groups.index.holds("queue", self._asking(pilot))
