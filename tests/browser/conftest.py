@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -28,18 +27,14 @@ from tests.browser.chromium import FOLDER, PATIENCE_MS, chromium
 from tests.browser.pages import KEY
 from tests.browser.visitor import HOSTILE, Visitor
 from tests.conftest import TestServer
+from tests.marked_folders import keep_to_mark
 
 ARTEFACTS = Path(__file__).parents[2] / "build" / "web"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here belongs to the mark, and is run where Playwright is, or where it was asked for by its mark."""
-    folder = f"{Path(__file__).parent}{os.sep}"
-    here = [item for item in items if str(item.path).startswith(folder)]
-    for item in here:
-        item.add_marker(pytest.mark.web)
-    if FOLDER not in os.environ and "web" not in config.getoption("markexpr"):
-        items[:] = [item for item in items if item not in here]
+    keep_to_mark(config, items, __file__, "web", variable=FOLDER)
 
 
 @pytest.fixture(scope="session")

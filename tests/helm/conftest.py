@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helm.chart import Chart
+from tests.marked_folders import keep_to_mark
 
 HELM = "BROKER_TEST_HELM"
 """Variable of the environment: the helm command."""
@@ -15,12 +16,7 @@ HELM = "BROKER_TEST_HELM"
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here belongs to the mark, and is run where it was asked for."""
-    folder = f"{Path(__file__).parent}{os.sep}"
-    here = [item for item in items if str(item.path).startswith(folder)]
-    for item in here:
-        item.add_marker(pytest.mark.helm)
-    if "helm" not in config.getoption("markexpr"):
-        items[:] = [item for item in items if item not in here]
+    keep_to_mark(config, items, __file__, "helm")
 
 
 @pytest.fixture(scope="session")

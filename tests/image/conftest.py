@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.image.container import Image
+from tests.marked_folders import keep_to_mark
 from tests.operations.postgres_cluster import PostgresCluster, open_folder
 
 FOLDER = "BROKER_TEST_IMAGE"
@@ -17,12 +18,7 @@ FOLDER = "BROKER_TEST_IMAGE"
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here belongs to the mark, and is run where it was asked for."""
-    folder = f"{Path(__file__).parent}{os.sep}"
-    here = [item for item in items if str(item.path).startswith(folder)]
-    for item in here:
-        item.add_marker(pytest.mark.image)
-    if "image" not in config.getoption("markexpr"):
-        items[:] = [item for item in items if item not in here]
+    keep_to_mark(config, items, __file__, "image")
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from broker.store.connection.database import Database
 from tests.api.issuer import AUDIENCE, Issuer, issuing
 from tests.conftest import TestServer
 from tests.feeds.web_server import says, serving
+from tests.marked_folders import keep_to_mark
 from tests.panda_client.experiment import ENDPOINTS, Experiment
 from tests.panda_client.user import User
 from tests.real_pilot.installation import served
@@ -31,13 +32,7 @@ WITHOUT_RUCIO = ("analysis_job", "activation", "completion", "pilot_activity")
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here belongs to the mark, and is run where the client is, or where it was asked for by its mark."""
-    folder = f"{Path(__file__).parent}{os.sep}"
-    here = [item for item in items if str(item.path).startswith(folder)]
-    for item in here:
-        item.add_marker(pytest.mark.client)
-        item.add_marker(pytest.mark.timeout(300))
-    if FOLDER not in os.environ and "client" not in config.getoption("markexpr"):
-        items[:] = [item for item in items if item not in here]
+    keep_to_mark(config, items, __file__, "client", variable=FOLDER, timeout_s=300)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 from tests.conftest import TestServer
+from tests.marked_folders import keep_to_mark
 from tests.real_pilot.installation import Installation, served
 from tests.real_pilot.launcher import PilotLauncher
 
@@ -19,13 +20,7 @@ FOLDER = "BROKER_TEST_PILOT"
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here belongs to the mark, and is run where the pilot is, or where it was asked for by its mark."""
-    folder = f"{Path(__file__).parent}{os.sep}"
-    here = [item for item in items if str(item.path).startswith(folder)]
-    for item in here:
-        item.add_marker(pytest.mark.pilot)
-        item.add_marker(pytest.mark.timeout(600))
-    if FOLDER not in os.environ and "pilot" not in config.getoption("markexpr"):
-        items[:] = [item for item in items if item not in here]
+    keep_to_mark(config, items, __file__, "pilot", variable=FOLDER, timeout_s=600)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import pytest
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import Feeding
 from tests.feeds.web_server import says, serving
+from tests.marked_folders import keep_to_mark
 
 SERVER = Path(__file__).with_name("rucio_server.py")
 VARIABLE = "BROKER_TEST_RUCIO_PYTHON"
@@ -37,13 +38,7 @@ PROTOCOL = {
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here needs the server: it is run where there is one, or where it was asked for by its mark."""
-    folder = f"{Path(__file__).parent}{os.sep}"
-    here = [item for item in items if str(item.path).startswith(folder)]
-    for item in here:
-        item.add_marker(pytest.mark.rucio)
-    if VARIABLE not in os.environ and "rucio" not in config.getoption("markexpr"):
-        items[:] = [item for item in items if item not in here]
-        config.hook.pytest_deselected(items=here)
+    keep_to_mark(config, items, __file__, "rucio", variable=VARIABLE)
 
 
 class RucioServer:
