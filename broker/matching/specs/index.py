@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.bounded_cache import BoundedCache
 from broker.matching.architecture import read as read_architecture
 from broker.matching.outcomes import Outcome
 from broker.matching.specs.hardware_names import profile_covers, profile_of_name
@@ -44,7 +45,7 @@ class Condition:
 
     def __init__(self, field: str, part: Callable[[Node], Hashable], holds: Callable[[Node], Bools]) -> None:
         self.field, self.part, self._holds = field, part, holds
-        self._kept: dict[Hashable, Bits] = {}
+        self._kept = BoundedCache[Bits](KEPT_BYTES)
 
     def bits(self, node: Node) -> Bits:
         """A bit for each spec that the condition lets pass."""
@@ -52,9 +53,7 @@ class Condition:
         found = self._kept.get(part)
         if found is None:
             found = packed(self._holds(node))
-            if len(self._kept) * (found.nbytes + 200) >= KEPT_BYTES:
-                self._kept.clear()
-            self._kept[part] = found
+            self._kept.keep(part, found, found.nbytes + 200)
         return found
 
 
@@ -72,7 +71,7 @@ class SpecIndex:
         self._first: Ints = np.cumsum([0, *(len(group.specs) for group in self.groups)], dtype=np.int64)[:-1]
         self._alone = len(self.specs) == len(self.groups)
         self.conditions = tuple(_conditions(self.specs, mentioned_tags(self.groups), profile)) if self.specs else ()
-        self._kept: dict[Hashable, Bools] = {}
+        self._kept = BoundedCache[Bools](KEPT_BYTES)
 
     def signature(self, node: Node) -> Hashable:
         """What tells nodes apart for these groups: two with the same are given the same jobs."""
@@ -83,10 +82,9 @@ class SpecIndex:
         signature = self.signature(node)
         found = self._kept.get(signature)
         if found is None:
-            if len(self._kept) * (len(self.groups) + 1000) >= KEPT_BYTES:
-                self._kept.clear()
-            found = self._kept[signature] = self._of_groups(self._all(node, None))
+            found = self._of_groups(self._all(node, None))
             found.flags.writeable = False
+            self._kept.keep(signature, found, len(self.groups) + 1000)
         return found
 
     def missing_one(self, node: Node) -> dict[str, Bools]:

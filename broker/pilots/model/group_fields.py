@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints, Texts
+from broker.domain.bounded_cache import BoundedCache
 from broker.matching.specs.index import Bits, packed
 from broker.matching.specs.node import Node
 from broker.pilots.model.matcher import Pilot, TaskQueueTable, index_of, least_of_class
@@ -38,16 +39,14 @@ class Field:
 
     def __init__(self, part: Callable[[Asking], Hashable], holds: Callable[[Asking], Bools]) -> None:
         self.part, self._holds = part, holds
-        self._kept: dict[Hashable, Bits] = {}
+        self._kept = BoundedCache[Bits](KEPT_BYTES)
 
     def bits(self, asking: Asking, part: Hashable) -> Bits:
         """A bit for each task queue that fits; ``part``: of the pilot, for this field."""
         found = self._kept.get(part)
         if found is None:
             found = packed(self._holds(asking))
-            if len(self._kept) * (found.nbytes + 200) >= KEPT_BYTES:
-                self._kept.clear()
-            self._kept[part] = found
+            self._kept.keep(part, found, found.nbytes + 200)
         return found
 
 

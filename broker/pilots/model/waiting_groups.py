@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.bounded_cache import BoundedCache
 from broker.matching.specs.index import unpacked
 from broker.pilots.model.group_fields import Asking, Field, fields_of
 from broker.pilots.model.match_order import LAST_TIER, draw
@@ -80,7 +81,7 @@ class GroupIndex:
         tiers = self.queues.tier.tolist()
         self.runs = tuple(Run(tiers[start], start, end) for start, end in pairwise(bounds) if start < end)
         self._starts: Ints = np.array([run.start for run in self.runs], dtype=np.int64)
-        self._kept: dict[Hashable, Fitting] = {}
+        self._kept = BoundedCache[Fitting](KEPT_BYTES)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -92,9 +93,7 @@ class GroupIndex:
         parts = tuple(one.part(asking) for one in self.fields)
         found = self._kept.get(parts)
         if found is None:
-            if len(self._kept) * (len(self.queues) // 8 + 1500) >= KEPT_BYTES:
-                self._kept.clear()
-            found = self._kept[parts] = self._look(asking, parts)
+            found = self._kept.keep(parts, self._look(asking, parts), len(self.queues) // 8 + 1500)
         return found
 
     def holds(self, name: str, asking: Asking) -> Bools:
