@@ -101,6 +101,11 @@ def target_of(to: str, settings: NotificationSettings) -> tuple[str, str]:
     return terms.mail, address
 
 
+def _refuse_others(by: Subscriber, task: int, owner: str | None) -> None:
+    if not by.may_all and (by.username is None or by.username != owner):
+        raise NotYourTask(f"task {task} is not yours", "jedi_tasks", "ask its owner, or an operator")
+
+
 def subscribe(
     database: Database, folder: Path | None, task: int, to: str, by: Subscriber, now: datetime
 ) -> TaskSubscriptions:  # fmt: skip
@@ -120,8 +125,7 @@ def subscribe(
         if state is None:
             raise NothingFound("task", task, "jedi_tasks")
         status, username = state
-        if not by.may_all and (by.username is None or by.username != username):
-            raise NotYourTask(f"task {task} is not yours", "jedi_tasks", "ask its owner, or an operator")
+        _refuse_others(by, task, username)
         if status in subscription_rows.ENDED:
             raise NotSubscribable(f"task {task} has ended: {status}", "jedi_tasks", "see broker history")
         if subscription_rows.count_open(connection, task) >= settings.subscriptions.most_of_a_task:
@@ -144,8 +148,7 @@ def unsubscribe(
     channel, address = target_of(to, load_settings(folder))
     with database.begin() as connection:
         state = subscription_rows.task_state(connection, database.names, task)
-        if not by.may_all and (by.username is None or state is None or by.username != state[1]):
-            raise NotYourTask(f"task {task} is not yours", "jedi_tasks", "ask its owner, or an operator")
+        _refuse_others(by, task, None if state is None else state[1])
         if not subscription_rows.end(connection, task, channel, address, f"ended by {by.name}", now):
             raise NothingFound("subscription", f"of task {task} to {to}", "broker.task_subscriptions")
         return _lines(task, subscription_rows.read(connection, task), with_addresses=True)

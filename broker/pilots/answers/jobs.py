@@ -153,7 +153,7 @@ def _acquire_one(
     pilot = presented(request, queue, hardware)
     if not number and queue.known:
         notes.note(pilot, now)
-    held = is_held(connection, names, request, now)
+    held = not number and is_held(connection, names, request, now)
     found = NoMatch(request.queue, AVOID_NODE, {}) if held else matcher.match(pilot, now)
     node = request.node if request.jobs == 1 else f"{request.node or ''}_{number}"
     if queue.known:

@@ -158,8 +158,8 @@ def check(database: Database | ReadOnlyDatabase) -> str:
         SchemaOutdated: steps are missing.
         SchemaTooNew: a newer broker has upgraded it, and this one may not write any more.
     """
-    mode = mode_of(database)
     with database.read_snapshot() as connection:
+        mode = _mode_in(connection, repr(database))
         refused = writer_guard.refusal(connection, repr(database))
     if refused is not None:
         raise refused
@@ -174,14 +174,18 @@ def mode_of(database: Database | ReadOnlyDatabase) -> str:
         SchemaOutdated: steps are missing.
         SchemaTooNew: it knows steps that this broker does not, and does not say who may write.
     """
-    steps = {PANDA: read_migrations(PANDA), OWN: read_migrations(OWN)}
     with database.read_snapshot() as connection:
-        mode, applied = read_installed(connection, repr(database), steps)
+        return _mode_in(connection, repr(database))
+
+
+def _mode_in(connection: sa.Connection, where: str) -> str:
+    steps = {PANDA: read_migrations(PANDA), OWN: read_migrations(OWN)}
+    mode, applied = read_installed(connection, where, steps)
     pending = [step.label for step in pending_of(steps, mode, applied)]
     if pending:
         raise SchemaOutdated(
             f"{len(pending)} schema steps are not applied, first {pending[0]}",
-            repr(database),
+            where,
             "run `broker db upgrade`; `broker db upgrade --check` says what that does",
         )
     return mode
