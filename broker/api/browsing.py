@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-_REF = "#/components/schemas/"
+REFERENCE = "#/components/schemas/"
+"""How the description refers to one of its objects: this, and the name."""
 MOST_MODELS = 60
 """Models of one operation that are shown."""
 
@@ -118,21 +119,29 @@ def _schema(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _models(description: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[ModelShown, ...]:
     """The objects that a schema is made of, those that are nearer first."""
-    known, names = description["components"]["schemas"], list(dict.fromkeys(_references(schema)))
-    for name in names:
-        names += [one for one in dict.fromkeys(_references(known[name])) if one not in names]
+    known = description["components"]["schemas"]
+    names = reachable(known, dict.fromkeys(references(schema)))
     return tuple(_model(name, known[name]) for name in names[:MOST_MODELS])
 
 
-def _references(schema: Any) -> Iterator[str]:
+def reachable(schemas: Mapping[str, Any], roots: Iterable[str]) -> list[str]:
+    """The names of some objects and of all that they are made of, those that are nearer first."""
+    found = list(roots)
+    for name in found:
+        found += [one for one in dict.fromkeys(references(schemas[name])) if one not in found]
+    return found
+
+
+def references(schema: Any) -> Iterator[str]:
+    """The names of the objects that a schema refers to, in their order, as often as it does."""
     if isinstance(schema, Mapping):
         if isinstance(schema.get("$ref"), str):
-            yield schema["$ref"].removeprefix(_REF)
+            yield schema["$ref"].removeprefix(REFERENCE)
         for value in schema.values():
-            yield from _references(value)
+            yield from references(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _references(value)
+            yield from references(value)
 
 
 def _model(name: str, schema: Mapping[str, Any]) -> ModelShown:
@@ -168,7 +177,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
     if parts := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(type_of(part) for part in parts))
     if "$ref" in schema:
-        return str(schema["$ref"]).removeprefix(_REF)
+        return str(schema["$ref"]).removeprefix(REFERENCE)
     if schema.get("enum"):
         return " | ".join(map(str, schema["enum"]))
     if "const" in schema:
@@ -180,7 +189,7 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 def _sample(description: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """A body with the examples of what must be given; None: there is no body."""
-    name = next(_references(schema), None)
+    name = next(references(schema), None)
     if name is None:
         return None
     model = description["components"]["schemas"][name]

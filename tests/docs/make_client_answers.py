@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from broker.api.app import described
+from broker.api.browsing import REFERENCE, reachable, references
 from tests.docs.source_tree import ROOT
 
 FOLDER = ROOT / "gridbroker_client/answers"
@@ -21,7 +22,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "queues": ("QueueAnswer",),
     "service": ("ServiceAnswer", "Alarms", "Me", "Reasons", "UserAnswer"),
 }
-_REF = "#/components/schemas/"
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
@@ -30,7 +30,7 @@ def modules() -> dict[str, str]:
     schemas = described()["components"]["schemas"]
     home: dict[str, str] = {}
     for group, roots in GROUPS.items():
-        for name in _reachable(schemas, roots):
+        for name in reachable(schemas, roots):
             home.setdefault(name, group)
     texts = {group: _module(schemas, group, home) for group in GROUPS}
     exported = sorted(name for roots in GROUPS.values() for name in roots)
@@ -42,30 +42,12 @@ def modules() -> dict[str, str]:
     return {**texts, "__init__": "\n".join(lines) + "\n"}
 
 
-def _reachable(schemas: Mapping[str, Any], roots: tuple[str, ...]) -> list[str]:
-    found = list(roots)
-    for name in found:
-        found += [one for one in dict.fromkeys(_references(schemas[name])) if one not in found]
-    return found
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, Mapping):
-        if isinstance(schema.get("$ref"), str):
-            yield schema["$ref"].removeprefix(_REF)
-        for value in schema.values():
-            yield from _references(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _references(value)
-
-
 def _module(schemas: Mapping[str, Any], group: str, home: Mapping[str, str]) -> str:
     own = [name for name, where in home.items() if where == group]
     body = "\n\n".join(_type(name, schemas[name]) for name in own)
     elsewhere: dict[str, set[str]] = {}
     for name in own:
-        for one in _references(schemas[name]):
+        for one in references(schemas[name]):
             if home[one] != group:
                 elsewhere.setdefault(home[one], set()).add(called(one))
     typing = "Any, Literal, TypedDict" if "Literal[" in body else "Any, TypedDict"
@@ -112,7 +94,7 @@ def _of(schema: Mapping[str, Any]) -> str:
     if parts := schema.get("anyOf") or schema.get("oneOf"):
         return " | ".join(dict.fromkeys(_of(part) for part in parts))
     if "$ref" in schema:
-        return called(str(schema["$ref"]).removeprefix(_REF))
+        return called(str(schema["$ref"]).removeprefix(REFERENCE))
     if schema.get("enum"):
         return f"Literal[{', '.join(map(repr, schema['enum']))}]"
     if "const" in schema:
