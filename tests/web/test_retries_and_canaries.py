@@ -64,7 +64,10 @@ def test_the_chosen_tasks_stand_beside_the_rest() -> None:
     assert canaries_sentence([canary(False)]) == "No canary runs; 1 were tried."
 
 
-def test_a_canary_has_its_place(somebody: httpx.Client, stranger: httpx.Client) -> None:
+def test_a_canary_has_its_place(somebody: httpx.Client, stranger: httpx.Client, decided: Database) -> None:
+    with decided.begin() as connection:
+        connection.execute(sa.text("DELETE FROM broker.canary_versions"))
+        connection.execute(sa.text("DELETE FROM broker.canaries"))
     assert "None was tried yet." in stranger.get("/canaries").text
     started = somebody.get("/tuning/NQUEUED_SAT_CAP")
     token = started.text.split('name="csrf" value="')[1].split('"')[0]
