@@ -1,8 +1,9 @@
 """The CPU that each page takes of its process, on the database of a demonstration or of an installation.
 
 Requests go to the application in the same process; the database runs in others, and is not counted.
-Usage: ``python -m benchmarks.bench_page_cpu --home FOLDER [--requests N] [--profile PAGE]``, with FOLDER of
-``broker demo --where``.
+Usage: ``python -m benchmarks.bench_page_cpu --home FOLDER [--decisions N] [--requests N] [--profile PAGE]``, with
+FOLDER of ``broker demo --where``. With ``--decisions`` the last decisions there are first copied to other tasks and
+instants of 14 days until there are so many, which 10 million take about 7 GB for; the folder is for nothing else then.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 import sqlalchemy as sa
 from fastapi import FastAPI
 
+from benchmarks.many_decisions import fill, stored
 from broker.api.app import create_app
 from broker.api.configuration import load
 from broker.api.presenting import to_path
@@ -33,6 +35,8 @@ from broker.web.rendering import MENU
 
 TOKEN = "a-token-for-the-benchmark"  # noqa: S105
 MOST_MS = 100.0
+TASK_COPIES = 100
+"""Of each task of the demonstration, so that 10 million decisions are of some 10,000 open tasks."""
 KEY, RULE, CODE = "NQUEUED_SAT_CAP", "memory_max", "lowmemory"
 _THINGS = {
     "/tasks/{} (waits)": "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'pending'",
@@ -79,12 +83,24 @@ async def measure(app: FastAPI, pages: list[str], requests: int, profiled: str |
     return found
 
 
+def grow(database: Database, decisions: int) -> None:
+    """Copy the decisions of the last instant, where there are less than half of what is wanted."""
+    if stored(database) >= decisions / 2:
+        return
+    with database.read_snapshot() as connection:
+        last = connection.scalar(sa.text("SELECT max(decided_at) FROM broker.decisions"))
+    began = time.monotonic()
+    there = fill(database, decisions, last, TASK_COPIES)
+    print(f"{there:,} decisions after {time.monotonic() - began:.0f} s", flush=True)
+
+
 def main() -> None:
     """Measure and report; exit status 1 where a page takes too much."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="the folder of the database")
     parser.add_argument("--requests", type=int, default=10, help="how often each page is asked for")
     parser.add_argument("--profile", help="a page of which the calls are shown")
+    parser.add_argument("--decisions", type=int, default=0, help="so many are made first")
     asked = parser.parse_args()
     configuration = load(path("config/api.yaml"))
     with (
@@ -92,6 +108,8 @@ def main() -> None:
         tempfile.TemporaryDirectory() as home,
         pool(database, configuration) as own,
     ):
+        if asked.decisions:
+            grow(database, asked.decisions)
         parts = page_parts(configuration, TOKEN, time.monotonic)
         app = create_app(
             own, configuration, home=Path(home), folder=None, now=lambda: datetime.now(UTC),

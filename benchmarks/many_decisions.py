@@ -1,12 +1,12 @@
-"""Many stored decisions with all that lists are made from, for the benchmark of their store.
+"""Many stored decisions with all that lists are made from, for the benchmarks of their store and of the pages.
 
-The decisions are those of one real cycle of the production job brokerage, copied to other tasks and instants over 14
-days, each day in its partition, a batch of cycles a transaction. Of every third task the decisions are made pending.
+The decisions are those of real cycles that decided at one instant, copied to other tasks and instants over 14 days,
+each day in its partition, a batch of cycles a transaction. Of every third task the decisions are made pending.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -21,17 +21,17 @@ _PACKED = """legend, reasons, candidates, candidate_count, remarks, assigned, no
 TASK_COPIES = 25
 _CYCLES_OF_A_BATCH = 250
 # A cycle has a run and a snapshot of its own.
-_COPY = f"""
+_COPY = sa.text(f"""
     INSERT INTO broker.decisions (agent_run, jeditaskid, decided_at, snapshot, outcome, reason, tuning, seed, engine,
         {_COLUMNS}, {_PACKED})
-    SELECT n, jeditaskid + 1000000 * (n % {TASK_COPIES}), at,
+    SELECT n, jeditaskid + 1000000 * (n % :task_copies), at,
         to_char(at AT TIME ZONE 'UTC', 'YYYYMMDD"T"HH24MISS') || substr(snapshot, 16),
         CASE WHEN jeditaskid % 3 = 0 THEN 'pending' ELSE outcome END,
         CASE WHEN jeditaskid % 3 = 0 THEN 'no_candidates' ELSE reason END, tuning, seed, engine, {_COLUMNS}, {_PACKED}
     FROM generate_series(CAST(:first AS int), :last) AS n, LATERAL (
         SELECT d.*, CAST(:now AS timestamptz) - (:copies - n) * CAST(:step AS interval) AS at
-        FROM broker.decisions AS d WHERE d.decided_at = :now AND d.agent_run = :run) AS one
-    ORDER BY n, id"""  # noqa: S608 - constants
+        FROM broker.decisions AS d WHERE d.decided_at = :now AND d.agent_run = ANY(:runs)) AS one
+    ORDER BY n, id""")  # noqa: S608 - constants
 _STATES = """
     INSERT INTO broker.chunk_states (brokerage, jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason,
         outcome_since, waiting_since, last_seen_at, decisions, seen_again, candidate_count, jobs, assigned, state,
@@ -87,7 +87,7 @@ _TASKS = (
     "INSERT INTO doma_panda.jedi_tasks SELECT * FROM more",
 )
 _COUNT = "SELECT count(*) FROM broker.decisions"
-_ONE_CYCLE = "SELECT count(*), max(agent_run) FROM broker.decisions WHERE decided_at = :now"
+_CYCLES = "SELECT count(*), array_agg(DISTINCT agent_run) FROM broker.decisions WHERE decided_at = :now"
 _ANALYZED = ("decisions", "chunk_states", "queue_counts", "queue_hours", "reason_counts", "waiting_counts")
 _BYTES = """
     SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint FROM pg_inherits AS i
@@ -98,31 +98,46 @@ _AGGREGATE_BYTES = " + ".join(
 )  # fmt: skip
 
 
-def fill(database: Database, rows: int) -> int:
-    """Copy the decisions of a cycle until there are so many; how many there are."""
+def fill(database: Database, rows: int, now: datetime = NOW, task_copies: int = TASK_COPIES) -> int:
+    """Copy decisions until there are so many.
+
+    Args:
+        database: in which cycles decided at ``now``.
+        rows: how many are wanted.
+        now: the instant of the cycles (aware), and the last of the copies.
+        task_copies: how many times each task of theirs is there at the end.
+
+    Returns:
+        How many there are.
+    """
     with database.begin() as connection:
-        made, run = connection.execute(sa.text(_ONE_CYCLE), {"now": NOW}).one()
-        decision_days.make(connection, NOW - timedelta(days=DAYS), DAYS - 1)
+        made, runs = connection.execute(sa.text(_CYCLES), {"now": now}).one()
+        decision_days.make(connection, now - timedelta(days=DAYS), DAYS - 1)
     copies = max(1, rows // made - 1)
     step = timedelta(days=DAYS - 1) / copies
+    same = {"now": now, "copies": copies, "step": step, "runs": runs, "task_copies": task_copies}
     for first in range(0, copies, _CYCLES_OF_A_BATCH):
         last = min(first + _CYCLES_OF_A_BATCH, copies) - 1
-        values = {"now": NOW, "copies": copies, "step": step, "first": first, "last": last, "run": run}
         with database.begin() as connection:
-            connection.execute(sa.text(_COPY), values)
+            connection.execute(_COPY, {**same, "first": first, "last": last})
+    _add_lists(database, now, task_copies)
+    return stored(database)
+
+
+def _add_lists(database: Database, now: datetime, task_copies: int) -> None:
+    """The tasks of the decisions, and what lists are made from."""
     with database.begin() as connection:
         connection.exec_driver_sql(_TASKS[0])
-        for _ in range(1, TASK_COPIES):
+        for _ in range(1, task_copies):
             for statement in _TASKS[1:]:
                 connection.exec_driver_sql(statement)
-        connection.execute(sa.text(_STATES), {"now": NOW})
+        connection.execute(sa.text(_STATES), {"now": now})
         for statement in _AGGREGATES:
-            connection.execute(sa.text(statement), {"now": NOW})
+            connection.execute(sa.text(statement), {"now": now})
     with database.autocommit() as connection:
         for table in _ANALYZED:
             connection.exec_driver_sql(f"VACUUM ANALYZE broker.{table}")
         connection.exec_driver_sql("VACUUM ANALYZE doma_panda.jedi_tasks")
-    return stored(database)
 
 
 def stored(database: Database) -> int:

@@ -336,4 +336,4 @@ def test_shadow_mode_sees_where_jedi_put_jobs(site: Site) -> None:
 def _placements(database: Database, now: datetime) -> list[Placement]:
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        return read_placements(connection, catalogue, now - timedelta(hours=6), now)
+        return read_placements(connection, catalogue, now - timedelta(hours=6), now)[0]

@@ -9,6 +9,7 @@ import pytest
 
 from broker.alongside.answers.shadow import shadow
 from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.statements.panda_placements import read_placements
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking
 from broker.store.schema import migrate
@@ -160,3 +161,23 @@ def test_input_of_unknown_place_is_counted(panda: Database, database: Database) 
     planted.record(database, RECORDED, AT - HOUR / 2, [planted.decided(1, "A")])
     lines = {one.placed: (one.wan_bytes, one.wan_unknown_jobs) for one in answered(database).consequences}
     assert lines["panda"] == lines["ours"] == (None, 3)
+
+
+def test_tasks_of_which_nothing_was_decided_are_added_up(panda: Database, database: Database) -> None:
+    """Jobs of two such tasks at two queues are one row, and are counted as if each had been looked for by itself."""
+    alone = [Planted(task, queue, jobs=2) for task, queue in ((2, "A"), (3, "C"))]
+    planted.plant(panda, [Planted(1, "A"), *alone])
+    planted.record(database, RECORDED, AT - HOUR / 2, [planted.decided(1, "A")])
+    with database.read_snapshot() as connection:
+        asked = connection, Asking(connection, database.names, NOW).catalogue, NOW - 2 * HOUR, NOW
+        singly, none = read_placements(*asked)
+        placements, added_up = read_placements(*asked, decided_since=NOW - 3 * HOUR)
+        _, later = read_placements(*asked, decided_since=AT)
+    assert [(one.jeditaskid, one.queue, one.jobs) for one in singly] == [(1, "A", 1), (2, "A", 2), (3, "C", 2)]
+    assert none == [] and placements == singly[:1]
+    assert [(one.brokerage, one.label, one.at, one.jobs) for one in added_up] == [("production_job", "managed", AT, 4)]
+    assert [one.jobs for one in later] == [5]
+    found = answered(database)
+    assert [(one.reason, one.jobs) for one in found.uncompared] == [("no_decision", 4)]
+    assert [(one.jobs, one.compared_jobs) for one in found.brokerages] == [(5, 1)]
+    assert [(one.share, one.jobs) for one in found.shares] == [("MC", 5)]

@@ -22,9 +22,10 @@ from broker.alongside.answers.shadow_own import TASK_BROKERAGE, Own
 from broker.alongside.answers.shadow_tally import Tally
 from broker.alongside.model.agreement import CONFIDENCE
 from broker.alongside.statements import plugin_calls
-from broker.alongside.statements.own_placements import deciding_cycles, plugin_decisions
+from broker.alongside.statements.own_placements import LONGEST, deciding_cycles, plugin_decisions
 from broker.alongside.statements.panda_placements import (
     Placement,
+    Undecided,
     Wait,
     read_input,
     read_nuclei,
@@ -54,7 +55,7 @@ class Compared:
     deciders: Deciders = field(default_factory=Deciders)
     plugin_recorded: int = 0
 
-    def of(self, one: Placement | Wait) -> tuple[Tally, Tally]:
+    def of(self, one: Placement | Wait | Undecided) -> tuple[Tally, Tally]:
         """The tallies in which something counts."""
         return self.whole, self.by_label.setdefault(one.label or NO_LABEL, Tally())
 
@@ -77,6 +78,14 @@ def add_placements(compared: Compared, placements: Sequence[Placement], decided:
                 tally.compared(one, refusal(made, one.queue), chances(made))
         if found.stored is not None:
             compared.deciders.add(one, found.stored)
+
+
+def add_undecided(compared: Compared, undecided: Sequence[Undecided]) -> None:
+    """Count the jobs of tasks about which ours decided nothing. Pure."""
+    for one in undecided:
+        for tally in compared.of(one):
+            tally.placed(one)
+            tally.uncompared(one, NO_DECISION if one.has_dataset else NO_DATASET)
 
 
 def add_waits(compared: Compared, waits: Sequence[Wait], decided: Decided, own: Own) -> None:
@@ -107,15 +116,14 @@ def _count_own(tallies: tuple[Tally, Tally], one: Placement | Wait, by: Placer) 
 def compare(asking: Asking, since: datetime, max_age: timedelta, brokerage: str | None = None) -> Compared:
     """Our decisions beside what JEDI did, counted; for the arguments see :func:`shadow`."""
     connection, catalogue, until = asking.connection, asking.catalogue, asking.now
-    placements = [
-        *read_placements(connection, catalogue, since, until),
-        *read_nuclei(connection, catalogue, since, until),
-    ]
-    placements = [one for one in placements if brokerage in (None, one.brokerage)]
+    first = since - max_age - LONGEST
+    made, undecided = read_placements(connection, catalogue, since, until, first - LONGEST)
+    made += read_nuclei(connection, catalogue, since, until)
+    placements = [one for one in made if brokerage in (None, one.brokerage)]
     waits = [one for one in read_waits(connection, catalogue, since, until) if brokerage in (None, one.brokerage)]
-    first = since - max_age - timedelta(days=1)  # decisions that do not change keep their row for a day
     by_plugin = plugin_decisions(connection, first, until)
     compared = Compared(plugin_recorded=sum(map(len, by_plugin.values())))
+    add_undecided(compared, [one for one in undecided if brokerage in (None, one.brokerage)])
     tasks = tasks_of(placements, waits)
     for start in range(0, len(tasks), TASKS_AT_ONCE):
         some = set(tasks[start : start + TASKS_AT_ONCE])

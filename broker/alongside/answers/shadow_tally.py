@@ -20,7 +20,7 @@ from broker.alongside.answers.shadow_models import (
     Uncompared,
 )
 from broker.alongside.model.agreement import DRAWS, Chance, Draws, chance_alone, interval, witnesses
-from broker.alongside.statements.panda_placements import Placement, Wait
+from broker.alongside.statements.panda_placements import Placement, Undecided, Wait
 from broker.domain.rejection_counts import unified_of
 
 MOST_QUEUES, SUCH_AS = 10, 5
@@ -133,12 +133,12 @@ class Tally:
         else:
             own.jobs += one.jobs
 
-    def placed(self, one: Placement) -> None:
+    def placed(self, one: Placement | Undecided) -> None:
         """Work that PanDA placed, whether it is compared or not."""
         for line in self._lines(one):
             line.jobs += one.jobs
 
-    def uncompared(self, one: Placement | Wait, reason: str) -> None:
+    def uncompared(self, one: Placement | Wait | Undecided, reason: str) -> None:
         """What cannot be compared, and why."""
         left = self._left[one.brokerage, reason]
         if isinstance(one, Wait):
@@ -183,7 +183,7 @@ class Tally:
             rule.chunks.add(chunk)
             rule.tasks.add(one.jeditaskid)
 
-    def _lines(self, one: Placement | Wait) -> tuple[Agreement, ...]:
+    def _lines(self, one: Placement | Wait | Undecided) -> tuple[Agreement, ...]:
         hour = one.at.replace(minute=0, second=0, microsecond=0)
         share = self._shares[one.brokerage, one.share or ""]
         return self.all[one.brokerage], share, self._hours[one.brokerage, hour]

@@ -30,7 +30,7 @@ _READ_CHUNKS = sa.text("""
     FROM broker.stored_decisions WHERE id = ANY(:ids) AND decided_at > :first AND decided_at <= :until""")
 _READ_CYCLES = sa.text("SELECT id, profile, only_recorded FROM broker.agent_runs WHERE id = ANY(:ids)")
 #: A decision that is only seen again keeps its row for a day.
-_LONGEST = timedelta(days=1)
+LONGEST = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def plugin_decisions(
         found[row.brokerage, (row.jeditaskid, row.datasetid, row.ramcount)].append(row.decided_at)
     again = [(row.decided_at, pattern_of(row.pattern)) for row in connection.execute(_READ_REPEATS, asked)]
     ids = np.unique(np.concatenate([pattern for _, pattern in again])).tolist() if again else []
-    values = {"ids": ids, "first": since - _LONGEST, "until": until}
+    values = {"ids": ids, "first": since - LONGEST, "until": until}
     chunks = {
         row.id: (row.brokerage, (row.jeditaskid, row.datasetid, row.ramcount))
         for row in connection.execute(_READ_CHUNKS, values)

@@ -37,19 +37,27 @@ _MADE = """
         WHERE d.type = ANY(:types)
         ORDER BY f.pandaid, f.fileid
     )"""
+#: Jobs of tasks about which nothing of ours was decided are added up by the hour, whatever their task and queue are.
 _READ_ASSIGNED_JOBS = """
-    {made}
-    SELECT jobs.jeditaskid, input.datasetid, coalesce(c.ramcount, 0)::float8 AS ramcount,
-           jobs.computingsite AS queue, jobs.gshare AS share,
+    {made}, decided AS MATERIALIZED (
+        SELECT t.jeditaskid FROM (SELECT DISTINCT jeditaskid FROM jobs) AS t WHERE {decided}
+    )
+    SELECT d.jeditaskid, CASE WHEN d.jeditaskid IS NOT NULL THEN input.datasetid END AS datasetid,
+           CASE WHEN d.jeditaskid IS NOT NULL THEN coalesce(c.ramcount, 0)::float8 END AS ramcount,
+           CASE WHEN d.jeditaskid IS NOT NULL THEN jobs.computingsite END AS queue, jobs.gshare AS share,
            CASE WHEN jobs.prodsourcelabel = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END AS brokerage,
            jobs.prodsourcelabel AS label, min(jobs.creationtime) AS first_at, max(jobs.creationtime) AS at,
-           count(*) AS jobs
+           count(*) AS jobs, input.datasetid IS NOT NULL AS has_dataset
     FROM jobs
+    LEFT JOIN decided AS d ON d.jeditaskid = jobs.jeditaskid
     LEFT JOIN input ON input.pandaid = jobs.pandaid
     LEFT JOIN {contents} AS c
-      ON c.jeditaskid = jobs.jeditaskid AND c.datasetid = input.datasetid AND c.fileid = input.fileid
-    GROUP BY 1, 2, 3, 4, 5, 6, 7, date_trunc('minute', jobs.creationtime)
-    ORDER BY 1, 2, 3, 9, 4"""
+      ON c.jeditaskid = d.jeditaskid AND c.datasetid = input.datasetid AND c.fileid = input.fileid
+    GROUP BY 1, 2, 3, 4, 5, 6, 7, 11,
+             date_trunc(CASE WHEN d.jeditaskid IS NULL THEN 'hour' ELSE 'minute' END, jobs.creationtime)
+    ORDER BY 1, 2, 3, 9, 4, 5, 7, 11"""
+_DECIDED = """EXISTS (SELECT FROM broker.decisions AS own WHERE own.jeditaskid = t.jeditaskid
+            AND own.decided_at > :decided_since AND own.decided_at <= :decided_until)"""
 _READ_INPUT = """
     {made}
     SELECT jobs.jeditaskid, input.datasetid, d.datasetname AS dataset, sum(f.fsize)::float8 AS input_bytes,
@@ -142,16 +150,65 @@ class Wait:
     dialog: str
 
 
+@dataclass(frozen=True)
+class Undecided:
+    """Jobs of one hour that JEDI made of tasks about which ours decided nothing.
+
+    Attributes:
+        brokerage: the one of ours that decides the same.
+        share: the global share.
+        label: prodsourcelabel of the jobs.
+        at: when the last of them was made (aware).
+        jobs: how many.
+        has_dataset: whether their master dataset is known.
+    """
+
+    brokerage: str
+    share: str | None
+    label: str | None
+    at: datetime
+    jobs: int
+    has_dataset: bool
+
+
 def read_placements(
-    connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
-) -> list[Placement]:
-    """The jobs that were made after ``since`` up to ``until`` (aware), by task, chunk, time and queue."""
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    since: datetime,
+    until: datetime,
+    decided_since: datetime | None = None,
+) -> tuple[list[Placement], list[Undecided]]:
+    """The jobs that were made after ``since`` up to ``until`` (aware).
+
+    Args:
+        connection: with both schemas.
+        catalogue: of PanDA's tables.
+        since: start (aware).
+        until: end (aware).
+        decided_since: jobs of tasks about which ours decided nothing after it (aware) are only added up; None: no job.
+
+    Returns:
+        Jobs by task, chunk, time and queue, and those that are only added up.
+    """
     query = _READ_ASSIGNED_JOBS.format(
         made=_made(catalogue),
+        decided="true" if decided_since is None else _DECIDED,
         contents=catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "ramcount")),
     )
-    values = {**naive(since, until), "types": list(INPUT_FAMILIES), "analysis": list(ANALYSIS_LABELS)}
-    return [Placement(**_aware(row)) for row in connection.execute(sa.text(query), values)]
+    values: dict[str, Any] = {**naive(since, until), "types": list(INPUT_FAMILIES), "analysis": list(ANALYSIS_LABELS)}
+    if decided_since is not None:
+        values |= {"decided_since": decided_since, "decided_until": until}
+    placements, undecided = [], []
+    for task, dataset, ramcount, queue, share, brokerage, label, first, last, jobs, known in connection.execute(
+        sa.text(query), values
+    ):
+        at = last.replace(tzinfo=UTC)
+        if task is None:
+            undecided.append(Undecided(brokerage, share, label, at, jobs, known))
+        else:
+            first_at = first.replace(tzinfo=UTC)
+            placements.append(Placement(brokerage, task, dataset, ramcount, queue, share, label, first_at, at, jobs))
+    return placements, undecided
 
 
 def read_input(
