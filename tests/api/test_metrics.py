@@ -86,17 +86,22 @@ def test_counters_grow_by_what_was_decided_since(decided: tuple[Database, ApiSer
     database, server = decided
     with client_of(server, {}) as client:
         decide(database, 3)
+        forget = _fresh(server)
+        forget()
         before = samples(client)
         decide(database, 10)
-        server_metrics = _fresh(server)
-        server_metrics()
+        forget()
         after = samples(client)
-    label = (("brokerage", "made"), ("outcome", "pending"), ("reason", "low_memory"))
-    assert after["broker_decisions_total"][label] - before.get("broker_decisions_total", {}).get(label, 0) == 7
-    assert after["broker_jobs_assigned_total"][(("brokerage", "made"),)] == 7
-    assert after["broker_rejections_total"][(("brokerage", "made"), ("rule", "low_memory"))] == 14
-    assert after["broker_cycles_total"][(("agent", "made"), ("outcome", "done"))] == 1
-    assert after["broker_cycle_seconds_count"][(("agent", "made"), ("stage", "load"))] == 1
+    made = ("brokerage", "made")
+
+    def growth(name: str, *labels: tuple[str, str]) -> float:
+        return after[name][labels] - before.get(name, {}).get(labels, 0)
+
+    assert growth("broker_decisions_total", made, ("outcome", "pending"), ("reason", "low_memory")) == 7
+    assert growth("broker_jobs_assigned_total", made) == 7
+    assert growth("broker_rejections_total", made, ("rule", "low_memory")) == 14
+    assert growth("broker_cycles_total", ("agent", "made"), ("outcome", "done")) == 1
+    assert growth("broker_cycle_seconds_count", ("agent", "made"), ("stage", "load")) == 1
     assert after["broker_tuning_version"][(("process", "host:1"),)] == 7
     assert {dict(labels)["source"] for labels in after["broker_source_usable"]} >= {"queues", "jobs"}
     assert {dict(labels)["queue"] for labels in after["broker_queue_jobs"]} == {"ALPHA_MCORE"}

@@ -22,6 +22,7 @@ from tests.cli.commands import Command, runner
 from tests.conftest import TestServer
 
 V1 = "/api/v1"
+OWN = [TASK, TASK + 1, TASK + 2]
 JDL = '[ Executable = "run"; JobName = "one"; CPUTime = 1000; ]'
 
 
@@ -142,6 +143,8 @@ def test_submissions_count_once_with_a_key(client: httpx.Client, decided: tuple[
     assert _tasks(decided[0]) == before + 1
     other = client.post(f"{V1}/submissions", json={**asked, "user": "bob"}, headers={"Idempotency-Key": "k1"})
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    with decided[0].begin() as connection:
+        connection.execute(sa.text("DELETE FROM doma_panda.jedi_tasks WHERE jeditaskid <> ALL(:own)"), {"own": OWN})
 
 
 def test_values_are_set_shown_and_rolled_back(client: httpx.Client, broker: Command) -> None:

@@ -40,6 +40,7 @@ TABLES = (
     "broker.task_requirements", "broker.task_queues", "broker.waiting_jobs", "broker.task_queue_levels",
     "broker.running_limits", "broker.limit_leases", "broker.activated_jobs",
     "broker.leases", "doma_panda.jedi_tasks", "doma_panda.jobsdefined4", "doma_panda.jobsactive4",
+    "doma_panda.jobs_statuslog",
 )  # fmt: skip
 
 

@@ -180,7 +180,7 @@ def test_importing_a_snapshot_mends_the_damaged_one(database: Database, broker: 
     assert broker("--db", database.url, "snapshot", "show").status == 0
 
 
-def test_a_snapshot_of_an_older_version_lacks_columns(broker: Command, tmp_path: Path) -> None:
+def test_a_snapshot_of_an_older_version_lacks_columns(database: Database, broker: Command, tmp_path: Path) -> None:
     """A column that a version did not read yet is NULL; of this version the file would be damaged."""
     file = tmp_path / "one.json"
     broker("snapshot", "export", str(file), "--decisions")
@@ -198,7 +198,7 @@ def test_a_snapshot_of_an_older_version_lacks_columns(broker: Command, tmp_path:
     for engine, status in (("0.0.1", 0), (document["engine"], 3)):
         document["engine"] = engine
         file.write_text(json.dumps(document))
-        assert broker("snapshot", "import", str(file)).status == status
+        assert broker("--db", database.url, "snapshot", "import", str(file)).status == status
     document["engine"] = "0.0.1"
     file.write_text(json.dumps(document))
     assert broker("replay", "--file", str(file)).status == 0
