@@ -3,7 +3,7 @@
 Requests go to the application in the same process; the database runs in others, and is not counted.
 Usage: ``python -m benchmarks.bench_page_cpu --home FOLDER [--decisions N] [--requests N] [--profile PAGE]``, with
 FOLDER of ``broker demo --where``. With ``--decisions`` the last decisions there are first copied to other tasks and
-instants of 14 days until there are so many, which 10 million take about 7 GB for; the folder is for nothing else then.
+instants of 14 days until there are so many, which 10 million take about 10 GB for; the folder is for nothing else then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import cProfile
 import pstats
 import tempfile
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -90,7 +90,7 @@ def grow(database: Database, decisions: int) -> None:
     with database.read_snapshot() as connection:
         last = connection.scalar(sa.text("SELECT max(decided_at) FROM broker.decisions"))
     began = time.monotonic()
-    there = fill(database, decisions, last, TASK_COPIES)
+    there = fill(database, decisions, last, TASK_COPIES, work_for=timedelta(days=1))
     print(f"{there:,} decisions after {time.monotonic() - began:.0f} s", flush=True)
 
 

@@ -7,6 +7,7 @@ each day in its partition, a batch of cycles a transaction. Of every third task 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,18 +17,19 @@ from broker.store.decisions import decision_days
 
 DAYS = 14
 _COLUMNS = "datasetid, ramcount, brokerage"
-_PACKED = """legend, reasons, candidates, candidate_count, remarks, assigned, notes, work, pending_until"""
+_PACKED = """legend, reasons, candidates, candidate_count, remarks, assigned, notes, pending_until"""
 #: How many times each task of the cycle is there, with tasks of its own number.
 TASK_COPIES = 25
 _CYCLES_OF_A_BATCH = 250
 # A cycle has a run and a snapshot of its own.
 _COPY = sa.text(f"""
     INSERT INTO broker.decisions (agent_run, jeditaskid, decided_at, snapshot, outcome, reason, tuning, seed, engine,
-        {_COLUMNS}, {_PACKED})
+        {_COLUMNS}, {_PACKED}, work)
     SELECT n, jeditaskid + 1000000 * (n % :task_copies), at,
         to_char(at AT TIME ZONE 'UTC', 'YYYYMMDD"T"HH24MISS') || substr(snapshot, 16),
         CASE WHEN jeditaskid % 3 = 0 THEN 'pending' ELSE outcome END,
-        CASE WHEN jeditaskid % 3 = 0 THEN 'no_candidates' ELSE reason END, tuning, seed, engine, {_COLUMNS}, {_PACKED}
+        CASE WHEN jeditaskid % 3 = 0 THEN 'no_candidates' ELSE reason END, tuning, seed, engine, {_COLUMNS}, {_PACKED},
+        CASE WHEN at >= :work_since THEN work END
     FROM generate_series(CAST(:first AS int), :last) AS n, LATERAL (
         SELECT d.*, CAST(:now AS timestamptz) - (:copies - n) * CAST(:step AS interval) AS at
         FROM broker.decisions AS d WHERE d.decided_at = :now AND d.agent_run = ANY(:runs)) AS one
@@ -98,7 +100,13 @@ _AGGREGATE_BYTES = " + ".join(
 )  # fmt: skip
 
 
-def fill(database: Database, rows: int, now: datetime = NOW, task_copies: int = TASK_COPIES) -> int:
+def fill(
+    database: Database,
+    rows: int,
+    now: datetime = NOW,
+    task_copies: int = TASK_COPIES,
+    work_for: timedelta = timedelta(days=DAYS),
+) -> int:
     """Copy decisions until there are so many.
 
     Args:
@@ -106,6 +114,7 @@ def fill(database: Database, rows: int, now: datetime = NOW, task_copies: int = 
         rows: how many are wanted.
         now: the instant of the cycles (aware), and the last of the copies.
         task_copies: how many times each task of theirs is there at the end.
+        work_for: copies that are older have no work, which is two thirds of their bytes.
 
     Returns:
         How many there are.
@@ -115,7 +124,8 @@ def fill(database: Database, rows: int, now: datetime = NOW, task_copies: int = 
         decision_days.make(connection, now - timedelta(days=DAYS), DAYS - 1)
     copies = max(1, rows // made - 1)
     step = timedelta(days=DAYS - 1) / copies
-    same = {"now": now, "copies": copies, "step": step, "runs": runs, "task_copies": task_copies}
+    same: dict[str, Any] = {"now": now, "copies": copies, "step": step, "runs": runs, "task_copies": task_copies}
+    same["work_since"] = now - work_for
     for first in range(0, copies, _CYCLES_OF_A_BATCH):
         last = min(first + _CYCLES_OF_A_BATCH, copies) - 1
         with database.begin() as connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from agents.service.configuration import ConfigurationError
-from broker.history.answers.stored_states import ChunkState, Decided
+from broker.history.answers.stored_states import Brokered, ChunkState, Decided
 from broker.service.answers.alarm_sentences import alarm_lines, alarm_sentence
 from broker.service.answers.alarms import (
     AlarmLimits,
@@ -54,8 +53,13 @@ def state(task: int, outcome: str, decided_h: float, waiting_h: float | None = N
     return ChunkState(**(values | more))
 
 
-def share(name: str | None, *tasks: int) -> dict[int, Mapping[str, Any]]:
-    return {task: {"gshare": name} for task in tasks}
+def brokered(task: int, hours: float) -> Brokered:
+    """A task that was brokered so many hours ago."""
+    return "production_job", task, NOW - timedelta(hours=hours)
+
+
+def share(name: str | None, *tasks: int) -> dict[int, str | None]:
+    return dict.fromkeys(tasks, name)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +73,9 @@ def share(name: str | None, *tasks: int) -> dict[int, Mapping[str, Any]]:
     ],
 )
 def test_a_task_starves_when_later_ones_of_its_share_were_brokered(
-    waiting_h: float, later: int, facts: dict[int, Mapping[str, Any]], starves: bool
+    waiting_h: float, later: int, facts: dict[int, str | None], starves: bool
 ) -> None:
-    states = [state(10, "pending", 0.1, waiting_h), state(later, "brokered", 1)]
-    found = list(starving(states, facts, LIMITS, NOW))
+    found = list(starving([state(10, "pending", 0.1, waiting_h)], [brokered(later, 1)], facts, LIMITS, NOW))
     assert [one.about for one in found] == (["10"] if starves else [])
     if starves:
         assert (found[0].value, found[0].limit, found[0].key) == (12.5, 12.0, "alarms.starving_hours")
@@ -80,8 +83,8 @@ def test_a_task_starves_when_later_ones_of_its_share_were_brokered(
 
 
 def test_what_was_brokered_before_it_began_to_wait_does_not_count() -> None:
-    states = [state(10, "pending", 0.1, 13), state(11, "brokered", 14)]
-    assert not list(starving(states, share("MC", 10, 11), LIMITS, NOW))
+    waiting = [state(10, "pending", 0.1, 13)]
+    assert not list(starving(waiting, [brokered(11, 14)], share("MC", 10, 11), LIMITS, NOW))
 
 
 @pytest.mark.parametrize(("changes", "alarms"), [(5, 0), (6, 1)])

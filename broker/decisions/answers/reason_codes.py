@@ -15,13 +15,13 @@ from broker.decisions.answers.rules_in_force import brokerages_in_force, chain_o
 from broker.domain.decisions import Who
 from broker.engine.shared.chain import RuleChain
 from broker.grid.answers.grid import totals_of_the_day
-from broker.history.answers.stored_states import ChunkState, chunk_states, looked_at
+from broker.history.answers.stored_states import looked_at, waiting_codes, waiting_for
 from broker.rules.contract import Filter, GroupFilter, Rule
 from broker.service.answers.models import RuleInForce, Rules
 from broker.store.query_context import Answer, Asking, NothingFound
 from broker.store.summaries.reason_counts import queue_buckets
 
-_STATES = "states now"
+_WAITING = "waiting now"
 
 
 def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
@@ -34,8 +34,9 @@ def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
     rejected: Counter[str] = Counter()
     for one in totals_of_the_day(asking).get(brokerage, ()):
         rejected[one.code] += one.decisions
-    states = states_now(asking)
-    decides = Counter(one.main_code for one in states if one.brokerage == brokerage and one.outcome != "brokered")
+    decides: Counter[str | None] = Counter()
+    for (name, _, main), number in waiting_now(asking).items():
+        decides[main] += number if name == brokerage else 0
     lines = [
         _line(chain, position, rule, rejected[rule.code], decides[rule.code])
         for position, rule in enumerate(chain, start=1)
@@ -43,11 +44,11 @@ def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
     return Rules(now=asking.now, brokerage=brokerage, rules=tuple(lines))
 
 
-def states_now(asking: Asking) -> list[ChunkState]:
-    """The states of all chunks, read once for all brokerages."""
-    if _STATES not in asking.kept:
-        asking.kept[_STATES] = chunk_states(asking.connection, asking.now)
-    found: list[ChunkState] = asking.kept[_STATES]
+def waiting_now(asking: Asking) -> Counter[tuple[str, str, str | None]]:
+    """How many chunks wait by brokerage, reason and main reason, counted once for all brokerages."""
+    if _WAITING not in asking.kept:
+        asking.kept[_WAITING] = waiting_codes(asking.connection, asking.now)
+    found: Counter[tuple[str, str, str | None]] = asking.kept[_WAITING]
     return found
 
 
@@ -187,7 +188,7 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
         raise NothingFound("reason code", code, "the rules", known, "see broker rules")
     main = found[0].reason if found else None
     titles = [one.line.title for one in places if one.line.code == code] + ([] if main is None else [main.title])
-    waiting = [one for one in states_now(asking) if _waits_for(one, code)]
+    waiting = waiting_for(asking.connection, asking.now, code)
     tasks = tuple(dict.fromkeys(one.jeditaskid for one in waiting))
     commands = [f"broker tasks --reason {code}", "broker reasons"]
     commands += [f"broker explain {tasks[0]}"] if tasks else []
@@ -235,7 +236,7 @@ def rule_answer(asking: Asking, name: str) -> RuleAnswer:
     if not places:
         raise NothingFound("rule", name, "the profile in force", [one.line.rule for one in every], "see broker rules")
     code = places[0].line.code
-    waiting = [state for state in states_now(asking) if _waits_for(state, code)]
+    waiting = waiting_for(asking.connection, asking.now, code)
     only = [state.jeditaskid for state in looked_at(waiting) if {line.code for line in state.counts.rejected} == {code}]
     return RuleAnswer(
         rule=places[0].line.rule,
@@ -244,10 +245,6 @@ def rule_answer(asking: Asking, name: str) -> RuleAnswer:
         by_hour=tuple(_by_hour(asking, code)),
         only_reason=tuple(dict.fromkeys(only)),
     )
-
-
-def _waits_for(state: ChunkState, code: str) -> bool:
-    return state.outcome != "brokered" and code in (state.reason, state.main_code)
 
 
 def _by_hour(asking: Asking, code: str) -> list[int]:

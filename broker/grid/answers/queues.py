@@ -6,6 +6,7 @@ The places of queues on the map, by tier and cloud, and where jobs went in the l
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
@@ -22,20 +23,39 @@ from broker.store.summaries.reason_counts import queue_totals
 
 
 class Places(Answer):
-    """Tier and cloud of each queue, by name; empty where CRIC says none."""
+    """Tier and cloud of each queue, by name; empty where CRIC says none.
+
+    Attributes:
+        tier: by name.
+        cloud: by name.
+        degrees: north and east, of the queues of which both are known.
+    """
 
     tier: dict[str, str]
     cloud: dict[str, str]
+    degrees: dict[str, tuple[float, float]]
 
 
 def places(asking: Asking) -> Places:
-    """Tier and cloud of the queues on record."""
-    tier, cloud = {}, {}
+    """Tier, cloud and place of the queues on record."""
+    tier, cloud, degrees = {}, {}, {}
     for row in read_queue_rows(asking.connection, asking.catalogue):
         document = json_document(row["data"])
         name = str(row["panda_queue"])
         tier[name], cloud[name] = str(document.get("tier") or ""), str(document.get("cloud") or "")
-    return Places(tier=tier, cloud=cloud)
+        north, east = _degrees(document.get("latitude"), 90.0), _degrees(document.get("longitude"), 180.0)
+        if north is not None and east is not None:
+            degrees[name] = north, east
+    return Places(tier=tier, cloud=cloud, degrees=degrees)
+
+
+def _degrees(value: object, most: float) -> float | None:
+    """Degrees of a document, also as a text; None for what cannot be any."""
+    try:
+        found = float(value) if isinstance(value, int | float | str) else math.nan
+    except ValueError:
+        return None
+    return found if -most <= found <= most else None
 
 
 def json_document(text: str | None) -> dict[str, object]:

@@ -11,8 +11,8 @@ from broker.web.formats import in_path
 from broker.web.pictures.bars import element, heat, label, link, picture, rectangle
 
 LETTER, BAR, ROW, GAP, TOP = 7.0, 50.0, 22.0, 30.0, 22.0
-BESIDE_NAME = 19 + BAR + 60
-"""What a tile holds beside its name: the shade, the bar, and its figure."""
+BESIDE_NAME = 19 + BAR + 100
+"""What a tile holds beside its name: the shade, the bar with its figure, and the failures."""
 MOST_BESIDE, WIDEST_LINK = 3, 6.0
 #: So many sites of a tier stand above one another in a cloud before another row of them begins beside.
 ABOVE_ONE_ANOTHER = 8
@@ -21,9 +21,21 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True)
 class Site:
-    """A site of the map: its tier and cloud, what runs and waits there, and whether it is a nucleus.
+    """A site of the map.
 
-    ``placed``: jobs that it got in the last hour.
+    Attributes:
+        name: of the site.
+        tier: of its queues.
+        cloud: of its queues.
+        running: jobs.
+        queued: jobs that wait there.
+        placed: jobs that it got in the last hour.
+        online: whether any queue of it is.
+        nucleus: whether it is one.
+        failed: jobs that failed there lately.
+        ended: jobs that ended there lately.
+        failing: whether a queue of it fails by the limits of alarms.
+        place: degrees north and east; None: not known.
     """
 
     name: str
@@ -34,6 +46,10 @@ class Site:
     placed: int
     online: bool
     nucleus: bool
+    failed: int = 0
+    ended: int = 0
+    failing: bool = False
+    place: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +79,7 @@ def grid_map(sites: Sequence[Site], flows: Sequence[Flow] = ()) -> Markup:
     for cloud, y in clouds.items():
         drawn.append(label(0, y + 14, cloud, "heading"))
         drawn.append(element("line", x1=0, x2=width, y1=y - 4, y2=y - 4, class_="lane"))
-    drawn += _bands(flows, places)
+    drawn += bands(flows, {name: (x + 7, y + 10) for name, (x, y) in places.items()})
     drawn += [_tile(site, *places[site.name], tile, queued, placed) for site in sites]
     got, links = sum(site.placed for site in sites), sum(1 for one in flows if _ends(one, places))
     said = (
@@ -112,12 +128,13 @@ def _ends(flow: Flow, places: Mapping[str, Place]) -> tuple[Place, Place] | None
     return places[flow.source], places[flow.target]
 
 
-def _bands(flows: Sequence[Flow], places: Mapping[str, Place]) -> Iterator[Markup]:
+def bands(flows: Sequence[Flow], places: Mapping[str, Place]) -> Iterator[Markup]:
+    """The links between sites that have a place, the fullest on top."""
     for flow in sorted(flows, key=lambda one: one.load):
         ends = _ends(flow, places)
         if ends is None:
             continue
-        (x1, y1), (x2, y2) = ((x + 7, y + 10) for x, y in ends)
+        (x1, y1), (x2, y2) = ends
         # sites of one row of tiles are linked by an arc to the left of them
         bend = (x1 + x2) / 2 if abs(x1 - x2) > 1 else x1 - 30
         said = f"{flow.source} to {flow.target}: {flow.files:,.0f} files queue"
@@ -132,16 +149,25 @@ def _bands(flows: Sequence[Flow], places: Mapping[str, Place]) -> Iterator[Marku
         yield link(f"/links?source={in_path(flow.source)}&nucleus={in_path(flow.target)}", [band])
 
 
-def _tile(site: Site, x: float, y: float, tile: float, largest_queued: int, largest_placed: int) -> Markup:
-    said = (
-        f"{site.name}: {site.running:,} run, {site.queued:,} wait, {site.placed:,} placed in the last hour"
+def said_of(site: Site) -> str:
+    """A site in words."""
+    failed = f", {site.failed:,} of {site.ended:,} that ended lately failed" if site.failed else ""
+    return (
+        f"{site.name}: {site.running:,} run, {site.queued:,} wait, {site.placed:,} placed in the last hour{failed}"
         f"{'' if site.online else ', not online'}{', nucleus' if site.nucleus else ''}"
     )
+
+
+def _tile(site: Site, x: float, y: float, tile: float, largest_queued: int, largest_placed: int) -> Markup:
+    said = said_of(site)
     class_ = heat(site.queued, largest_queued) if site.online else "closed"
     name = label(x + 19, y + 14, ("◆ " if site.nucleus else "") + site.name)
     inner = [rectangle(x, y + 2, 14, 16, class_, said), name]
+    bar = x + tile - BAR - 78
     if site.placed:
         long = max(2.0, BAR * site.placed / largest_placed)
-        inner.append(rectangle(x + tile - BAR - 38, y + 5, long, 10, "bar-good", said))
-        inner.append(label(x + tile - BAR - 35 + long, y + 14, f"{site.placed:,}"))
+        inner.append(rectangle(bar, y + 5, long, 10, "bar-good", said))
+        inner.append(label(bar + 3 + long, y + 14, f"{site.placed:,}"))
+    if site.failed:
+        inner.append(label(x + tile - 42, y + 14, f"✕ {site.failed:,}", "lost"))
     return link(f"/queues?site={in_path(site.name)}", inner)

@@ -158,6 +158,40 @@ def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[Chunk
     return _listed(connection, waiting), states.count_listed(connection, since)
 
 
+def waiting_codes(connection: sa.Connection, now: datetime) -> Counter[tuple[str, str, str | None]]:
+    """How many of the states at ``now`` wait, by brokerage, reason and main reason."""
+    if states.decided_after(connection, now):
+        return Counter((one.brokerage, one.reason, one.main_code) for one in waiting_states(connection, now)[0])
+    counted = states.count_waiting(connection, now - LOOKED_BACK)
+    return Counter({(name, reason, main or None): number for (name, reason, main), number in counted.items()})
+
+
+def waiting_for(connection: sa.Connection, now: datetime, code: str) -> list[ChunkState]:
+    """Of the states at ``now`` those that wait with a code as their reason or main reason."""
+    if states.decided_after(connection, now):
+        return [one for one in waiting_states(connection, now)[0] if code in (one.reason, one.main_code)]
+    return _listed(connection, states.list_states(connection, seen_since=now - LOOKED_BACK, code=code))
+
+
+Brokered = tuple[str, int, datetime]
+"""Brokerage, task, and when it was last brokered."""
+
+
+def waiting_long(connection: sa.Connection, now: datetime, before: datetime) -> tuple[list[ChunkState], list[Brokered]]:
+    """Of the states at ``now`` those that have waited since before an instant, and the tasks that were brokered.
+
+    Where nothing waits for so long no brokered task is read.
+    """
+    if states.decided_after(connection, now):
+        every = chunk_states(connection, now)
+        late = [one for one in every if one.waiting_since and one.waiting_since < before]
+        done = [one for one in every if one.outcome == "brokered" and one.assigned]
+        return late, [(one.brokerage, one.jeditaskid, one.decided_at) for one in done]
+    since = now - LOOKED_BACK
+    late = _listed(connection, states.list_states(connection, seen_since=since, waiting_before=before))
+    return late, states.brokered_tasks(connection, since) if late else []
+
+
 def _listed(connection: sa.Connection, found: Sequence[states.ListedState]) -> list[ChunkState]:
     decided = Decided(connection, {one.decision: one.decided_at for one in found})
     return [_state(one, decided, one.last_seen_at, one.decisions, one.main_reason or None) for one in found]

@@ -16,7 +16,7 @@ from typing import Any
 
 from broker.classes.share_preference import ShareNode
 from broker.decisions.answers.decision_model import TaskFacts
-from broker.decisions.answers.reason_codes import all_rules, glossary, states_now
+from broker.decisions.answers.reason_codes import all_rules, glossary, waiting_now
 from broker.domain.decisions import first_redecided
 from broker.domain.rejection_counts import unified_of
 from broker.domain.work import DroppedRow
@@ -291,5 +291,5 @@ def _shares(asking: Asking) -> set[str]:
 def _reasons(asking: Asking) -> set[str]:
     """What rules and steps may give, and what waits for now."""
     unknown = {f"unknown_{one.line.rule}" for one in all_rules(asking)}
-    present = {code for one in states_now(asking) for code in (one.reason, one.main_code) if code}
+    present = {code for _, *codes in waiting_now(asking) for code in codes if code}
     return {*glossary(asking).codes, *unknown, *present}

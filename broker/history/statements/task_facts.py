@@ -71,6 +71,17 @@ def read_task_facts(
     return {row[0]: _facts(row) for row in connection.execute(query, _values(selection)).all()}
 
 
+def read_task_shares(
+    connection: sa.Connection, catalogue: TableCatalogue, tasks: Sequence[int]
+) -> dict[int, str | None]:
+    """The global share of each of these tasks."""
+    if not tasks:
+        return {}
+    source = catalogue.source("jedi_tasks", ("jeditaskid", "gshare"))
+    query = sa.text(f"SELECT jeditaskid, gshare FROM {source} AS t WHERE jeditaskid = ANY(:tasks)")  # noqa: S608 - quoted names
+    return {row[0]: row[1] for row in connection.execute(query, {"tasks": list(tasks)}).all()}
+
+
 def read_task_numbers(connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection) -> list[int]:
     """The numbers of tasks, in order: :func:`read_task_facts` without the facts."""
     source = catalogue.source("jedi_tasks", COLUMNS)

@@ -9,14 +9,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from pydantic import Field, ValidationError
 
 from agents.service.configuration import ConfigurationError, config_file
 from broker.domain.parts import MARK
 from broker.domain.queue_health import HealthLimits
-from broker.history.answers.stored_states import ChunkState, chunk_states
-from broker.history.statements.task_facts import TaskSelection, read_task_facts
+from broker.history.answers.stored_states import Brokered, ChunkState, waiting_long
+from broker.history.statements.task_facts import read_task_shares
 from broker.notifications.answers.messages import Standing, fails, standings
 from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
@@ -126,16 +127,15 @@ def load_limits(folder: Path | None) -> AlarmLimits:
 def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
     """All alarms: those at which nobody looks yet, the gravest first, then those that last longest."""
     used = limits or load_limits(asking.config)
-    states = chunk_states(asking.connection, asking.now)
-    facts = read_task_facts(
-        asking.connection, asking.catalogue, TaskSelection(tasks=sorted({one.jeditaskid for one in states}))
-    )
+    late, brokered = waiting_long(asking.connection, asking.now, asking.now - timedelta(hours=used.starving_hours))
+    tasks = sorted({one.jeditaskid for one in late} | {task for _, task, _ in brokered})
+    in_share = read_task_shares(asking.connection, asking.catalogue, tasks)
     since = asking.now - timedelta(hours=used.flapping_hours)
     ended = last_ended(asking.connection, database_clock(asking.connection), used.refused_cycles)
     found = [
         *stale_sources(source_lines(asking)),
         *agent_alarms(list(agent_lines(asking)), ended, used),
-        *starving(states, facts, used, asking.now),
+        *starving(late, brokered, in_share, used, asking.now),
         *flapping(outcome_changes(asking.connection, since, asking.now, used.flapping_changes), used),
         *failing(failing_queues(asking, used).values(), used),
         *closed(unhealthy(asking)),
@@ -232,22 +232,28 @@ def _agent(
 
 
 def starving(
-    states: Sequence[ChunkState], facts: Mapping[int, Mapping[str, Any]], limits: AlarmLimits, now: datetime
+    waiting: Sequence[ChunkState],
+    brokered: Iterable[Brokered],
+    in_share: Mapping[int, str | None],
+    limits: AlarmLimits,
+    now: datetime,
 ) -> Iterator[Alarm]:
     """Tasks that wait for longer than the limit, while tasks that came later in the same share were brokered. Pure."""
-    brokered: defaultdict[tuple[str, str | None], list[tuple[int, datetime]]] = defaultdict(list)
-    for state in states:
-        if state.outcome == "brokered" and state.assigned:
-            share = facts.get(state.jeditaskid, {}).get("gshare")
-            brokered[state.brokerage, share].append((state.jeditaskid, state.decided_at))
+    last: dict[tuple[str, int], datetime] = {}
+    for brokerage, task, at in brokered:
+        last[brokerage, task] = max(at, last.get((brokerage, task), at))
+    by_share: defaultdict[tuple[str, str | None], list[tuple[int, float]]] = defaultdict(list)
+    for (brokerage, task), at in last.items():
+        by_share[brokerage, in_share.get(task)].append((task, at.timestamp()))
+    arrays = {key: np.array(found, dtype=np.float64) for key, found in by_share.items()}
     seen: set[int] = set()
-    for state in sorted(states, key=lambda one: one.waiting_since or now):
-        since = state.waiting_since
-        if since is None or state.jeditaskid in seen:
+    for state in sorted(waiting, key=lambda one: one.waiting_since or now):
+        since, share = state.waiting_since, in_share.get(state.jeditaskid)
+        others = arrays.get((state.brokerage, share))
+        if since is None or others is None or state.jeditaskid in seen:
             continue
         hours = (now - since).total_seconds() / 3600.0
-        share = facts.get(state.jeditaskid, {}).get("gshare")
-        later = {task for task, at in brokered[state.brokerage, share] if task > state.jeditaskid and at >= since}
+        later = int(np.count_nonzero((others[:, 0] > state.jeditaskid) & (others[:, 1] >= since.timestamp())))
         if hours > limits.starving_hours and later:
             seen.add(state.jeditaskid)
             yield Alarm(
@@ -259,7 +265,7 @@ def starving(
                 unit="h",
                 key="alarms.starving_hours",
                 since=since,
-                details={"reason": state.main_code, "gshare": share, "later_tasks_brokered": len(later)},
+                details={"reason": state.main_code, "gshare": share, "later_tasks_brokered": later},
             )
 
 

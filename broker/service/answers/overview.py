@@ -14,7 +14,7 @@ from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.statements import flow_reads, overview_reads
 from broker.service.statements.overview_reads import Found
 from broker.store.query_context import Answer, Asking
-from broker.store.summaries.reason_counts import bucket_of, reason_counts
+from broker.store.summaries.reason_counts import bucket_of, outcome_counts
 
 SHOWN = timedelta(hours=24)
 STEPS = 48
@@ -86,8 +86,8 @@ def activity(asking: Asking, span: timedelta = SHOWN) -> Activity:
     since = asking.now - span
     step_s = step_of(span)
     counted: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
-    for one in reason_counts(asking.connection, since, asking.now):
-        counted[bucket_of(one.bucket_at, int(step_s))][one.outcome] += one.chunks
+    for at, outcome, chunks in outcome_counts(asking.connection, since, asking.now):
+        counted[bucket_of(at, int(step_s))][outcome] += chunks
     steps = tuple(OutcomeStep(at=at, outcomes=dict(found)) for at, found in sorted(counted.items()))
     marks = changes_between(asking.connection, since, asking.now)
     return Activity(now=asking.now, since=since, step_s=step_s, steps=steps, changes=tuple(marks))

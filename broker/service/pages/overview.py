@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Annotated, Literal
 
-from fastapi import Response
+from fastapi import Query, Response
 from markupsafe import Markup
 from starlette.requests import Request
 
@@ -21,9 +22,10 @@ from broker.grid.answers.queues import Placed, Places, placed_lately, places, qu
 from broker.grid.answers.shares import shares
 from broker.grid.pages.grid import shares_picture
 from broker.grid.pages.grid_map import Flow, Site, grid_map
+from broker.grid.pages.place_map import DESK, PHONE, place_map
 from broker.history.answers.reasons import reasons
 from broker.service.answers.alarm_sentences import AlarmLine, alarm_kinds
-from broker.service.answers.alarms import alarms
+from broker.service.answers.alarms import QueueOutcomes, alarms, failing_queues, load_limits
 from broker.service.answers.flow import work_flow
 from broker.service.answers.overview import Activity, activity, cycle_times, hours_known
 from broker.service.answers.service import service_answer
@@ -36,6 +38,7 @@ from broker.web.time_range import SomeHours, plot_address, time_shown
 
 router = page_router(tag="overview")
 MOST_LINKS, MOST_SHARES = 40, 8
+MapBy = Literal["place", "tier"]
 
 
 @router.get("/")
@@ -120,8 +123,13 @@ def service(request: Request, api: State) -> Response:
 
 @router.get("/map")
 @allow(READ)
-def map_of_grid(request: Request, api: State, at: At = None) -> Response:
-    """The sites by tier and cloud."""
+def map_of_grid(
+    request: Request,
+    api: State,
+    at: At = None,
+    by: Annotated[MapBy | None, Query(description="How sites are placed; by place where that is known.")] = None,
+) -> Response:
+    """The sites by latitude and longitude where these are known, else by tier and cloud."""
     with asking(api, at) as asked:
         found, nodes, where, moved = (
             queues(asked),
@@ -129,13 +137,33 @@ def map_of_grid(request: Request, api: State, at: At = None) -> Response:
             places(asked),
             links(asked, LinkFilters(limit=MOST_LINKS)),
         )
-        got = placed_lately(asked)
-    drawn = grid_map(
-        _sites(found, where, got, {line.nucleus for line in nodes.nuclei if line.role == "nucleus"}), flows(moved)
-    )
+        got, ended = placed_lately(asked), failing_queues(asked, load_limits(asked.config))
+    sites = _sites(found, where, got, {line.nucleus for line in nodes.nuclei if line.role == "nucleus"}, ended)
+    placed = [site for site in sites if site.place is not None]
+    shown = by or ("place" if 2 * len(placed) > len(sites) else "tier")
+    pictures = [grid_map(sites, flows(moved))]
+    if shown == "place":
+        pictures = [place_map(sites, flows(moved), frame) for frame in (DESK, PHONE)]
     answers = {"queues": found, "nuclei": nodes, "places": where, "placed": got, "links": moved}
     return show(
-        request, "map", answers, title="Map of the grid", picture=lambda: drawn, time=time_shown(request, at, found.now)
+        request,
+        "map",
+        answers,
+        title="Map of the grid",
+        pictures=lambda: pictures,
+        sites=sorted(sites, key=lambda one: (-one.failed, -(one.running + one.queued), one.name)),
+        shown=shown,
+        nowhere=len(sites) - len(placed),
+        choices=[
+            {
+                "word": word,
+                "count": None,
+                "address": str(request.url.include_query_params(by=name).replace(scheme="", netloc="")),
+                "on": name == shown,
+            }
+            for name, word in (("place", "by place"), ("tier", "by tier and cloud"))
+        ],
+        time=time_shown(request, at, found.now),
     )
 
 
@@ -144,12 +172,19 @@ def flows(found: Links) -> list[Flow]:
     return [Flow(one.source, one.nucleus, one.queued_files, one.cap_files) for one in found.links if one.queued_files]
 
 
-def _sites(found: Queues, where: Places, got: Placed, nuclei_names: set[str]) -> list[Site]:
+def _sites(
+    found: Queues,
+    where: Places,
+    got: Placed,
+    nuclei_names: set[str],
+    ended: Mapping[str, QueueOutcomes] | None = None,
+) -> list[Site]:
     by_site: defaultdict[str, list[QueueLine]] = defaultdict(list)
     for line in found.queues:
         by_site[line.site or line.queue].append(line)
     sites = []
     for name, lines in by_site.items():
+        outcomes = [ended[line.queue] for line in lines if ended and line.queue in ended]
         tier, cloud = where.tier.get(lines[0].queue), where.cloud.get(lines[0].queue)
         sites.append(
             Site(
@@ -161,6 +196,10 @@ def _sites(found: Queues, where: Places, got: Placed, nuclei_names: set[str]) ->
                 placed=sum(got.jobs.get(line.queue, 0) for line in lines),
                 online=any(line.status == "online" for line in lines),
                 nucleus=name in nuclei_names,
+                failed=sum(one.failed for one in outcomes),
+                ended=sum(one.failed + one.finished for one in outcomes),
+                failing=any(one.is_failing for one in outcomes),
+                place=next((where.degrees[line.queue] for line in lines if line.queue in where.degrees), None),
             )
         )
     return sites

@@ -228,6 +228,8 @@ _LIST_STATES = f"""
       AND (%(brokerages)s::text[] IS NULL OR brokerage = ANY(%(brokerages)s))
       AND (%(tasks)s::bigint[] IS NULL OR jeditaskid = ANY(%(tasks)s))
       AND (NOT %(waiting)s OR waiting_since IS NOT NULL)
+      AND (%(waiting_before)s::timestamptz IS NULL OR waiting_since < %(waiting_before)s)
+      AND (%(code)s::text IS NULL OR (waiting_since IS NOT NULL AND %(code)s IN (reason, main_reason)))
     ORDER BY brokerage COLLATE "C", jeditaskid, coalesce(datasetid, -1), coalesce(ramcount, -1)"""  # noqa: S608 - as above
 
 
@@ -238,6 +240,8 @@ def list_states(
     brokerages: Sequence[str] | None = None,
     tasks: Sequence[int] | None = None,
     waiting: bool = False,
+    waiting_before: datetime | None = None,
+    code: str | None = None,
 ) -> list[ListedState]:
     """The states which a cycle after an instant decided about, by brokerage, task and chunk.
 
@@ -249,13 +253,37 @@ def list_states(
         brokerages: of these brokerages.
         tasks: of these tasks.
         waiting: only those that wait.
+        waiting_before: only those that have waited since before this instant (aware).
+        code: only those that wait with it as reason or main reason.
     """
     names = None if brokerages is None else list(brokerages)
     numbers = None if tasks is None else list(tasks)
-    values = {"seen_since": seen_since, "brokerages": names, "tasks": numbers, "waiting": waiting}
+    wanted = {"seen_since": seen_since, "brokerages": names, "tasks": numbers, "waiting": waiting}
+    values = {**wanted, "waiting_before": waiting_before, "code": code}
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_LIST_STATES, values).fetchall()
     return [ListedState(_NOTHING if text == "{}" else json.loads(text), *rest) for text, *rest in rows]
+
+
+_BROKERED = """
+    SELECT brokerage, jeditaskid, max(last_seen_at) FROM broker.chunk_states
+    WHERE last_seen_at > %s AND outcome = 'brokered' AND assigned::text <> '{}' GROUP BY 1, 2"""
+_WAITING_CODES = """
+    SELECT brokerage, reason, main_reason, count(*) FROM broker.chunk_states
+    WHERE last_seen_at > %s AND waiting_since IS NOT NULL GROUP BY 1, 2, 3"""
+
+
+def brokered_tasks(connection: sa.Connection, seen_since: datetime) -> list[tuple[str, int, datetime]]:
+    """Brokerage, task, and when it last was brokered with jobs or a nucleus, if after an instant."""
+    with Database.raw(connection).cursor(binary=True) as cursor:
+        return cursor.execute(_BROKERED, [seen_since]).fetchall()
+
+
+def count_waiting(connection: sa.Connection, seen_since: datetime) -> dict[tuple[str, str, str], int]:
+    """How many of the states wait that :func:`list_states` has, by brokerage, reason and main reason."""
+    with Database.raw(connection).cursor(binary=True) as cursor:
+        rows = cursor.execute(_WAITING_CODES, [seen_since]).fetchall()
+    return {(brokerage, reason, main): number for brokerage, reason, main, number in rows}
 
 
 _SINCE_BY_TASK = """

@@ -32,6 +32,9 @@ _READ_REASON_COUNTS = sa.text(f"""
     SELECT bucket_at, bucket_s, brokerage, outcome, reason, main_reason, decisions, chunks, jobs
     FROM broker.reason_counts
     WHERE {_BETWEEN} ORDER BY bucket_at, brokerage, outcome, reason, main_reason""")  # noqa: S608 - a constant
+_READ_OUTCOMES = sa.text(f"""
+    SELECT bucket_at, outcome, sum(chunks) FROM broker.reason_counts
+    WHERE {_BETWEEN} GROUP BY 1, 2 ORDER BY 1, 2""")  # noqa: S608 - as above
 _READ_WAITING_COUNTS = sa.text(f"""
     SELECT bucket_at, bucket_s, brokerage, outcome, reason, main_reason, chunks, tasks FROM broker.waiting_counts
     WHERE {_BETWEEN} ORDER BY bucket_at, brokerage, outcome, reason, main_reason""")  # noqa: S608 - as above
@@ -96,6 +99,12 @@ def reason_counts(
     """The buckets from the one that holds ``since`` up to ``until``."""
     rows = connection.execute(_READ_REASON_COUNTS, _values(since, until, brokerages))
     return [ReasonCount(**row._mapping) for row in rows]
+
+
+def outcome_counts(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[datetime, str, int]]:
+    """The start of each bucket from the one that holds ``since`` up to ``until``, an outcome, and how many chunks."""
+    rows = connection.execute(_READ_OUTCOMES, _values(since, until, None))
+    return [(at, outcome, int(chunks)) for at, outcome, chunks in rows]
 
 
 def waiting_counts(

@@ -25,10 +25,11 @@ class _Facts(BaseModel):
 
 
 class SiteFacts(_Facts):
-    """One site and its storage; sizes in TB."""
+    """One site and its storage; sizes in TB, place in degrees north and east."""
 
     tier: int
     cloud: str
+    place: tuple[float, float] | None = None
     nucleus: bool = False
     storage: bool = True
     tape: bool = False

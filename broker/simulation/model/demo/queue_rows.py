@@ -30,6 +30,7 @@ def _description(facts: DemoFacts, name: str, queue: QueueFacts) -> Row:
         "atlas_site": queue.site,
         "cloud": queue.cloud or site.cloud,
         "tier": f"T{site.tier}",
+        **({} if site.place is None else dict(zip(("latitude", "longitude"), site.place, strict=True))),
         "type": "unified",
         "status": queue.status,
         "capability": CAPABILITY[queue.kind],
