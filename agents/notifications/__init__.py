@@ -1,1 +1,1 @@
-"""The agent that tells people and programs what is wrong."""
+"""The agent that sends notifications of alarms, reasons and subscribed tasks."""

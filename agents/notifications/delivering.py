@@ -37,7 +37,7 @@ def deliver(channel: AnyChannel, message: Message, now: datetime, address: str =
 
     Args:
         channel: by which.
-        message: what is told.
+        message: to send.
         now: the time on this host (aware), for the date of a mail and the signature of a webhook.
         address: of a subscriber; empty: those of the channel.
 

@@ -1,4 +1,4 @@
-"""The agent that tells people and programs what is wrong, by the rules of ``config/notifications.yaml``.
+"""The agent that sends notifications by the rules of ``config/notifications.yaml``.
 
 Incidents and messages are rows (an outbox), written under the lease. A try is noted before it is made: a process that
 dies in between, or before it can note that a message got through, tries again, under the same number.
@@ -42,7 +42,7 @@ class NotificationsOptions(AgentOptions):
 
     Attributes:
         messages_of_a_cycle: that are sent; others wait for the next one.
-        incidents_of_a_cycle: that are kept open, the gravest first; what is more is told when there are fewer.
+        incidents_of_a_cycle: that are kept open, the gravest first; further ones follow when there are fewer.
     """
 
     messages_of_a_cycle: int = Field(default=200, ge=1)
@@ -53,7 +53,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
     """Opens and closes incidents, plans messages about them, and sends what is due."""
 
     name = "notifications"
-    title = "notifications: incidents told by mail, webhook and chat, each once, at least"
+    title = "notifications: sends incidents by mail, webhook and chat, at least once each"
     options_type = NotificationsOptions
     is_feed = True
 
@@ -66,7 +66,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """See what is so now, plan what is to be told, and tell what is due.
+        """Read the open incidents, plan their messages, and send those that are due.
 
         Raises:
             ConfigurationError: the settings cannot be used; what is in the outbox waits.
@@ -76,7 +76,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
         context.check()
         counts = Counter(incidents=len(found), planned=0, delivered=0, failed=0, dropped=0, given_up=0, held_back=0)
         if not context.writes:
-            return CycleReport(dict(counts), notes=("a dry run tells nobody",))
+            return CycleReport(dict(counts), notes=("a dry run sends nothing",))
         with context.writing() as connection:
             counts["planned"] += self._plan(connection, settings, found, context.now)
             names, most = context.database.names, self.options.incidents_of_a_cycle
@@ -103,16 +103,16 @@ class NotificationsAgent(Agent[NotificationsOptions]):
                 number, began_at = numbers.get((one.kind, one.code, one.about), (None, now))
                 if number is None or not rule.lasts_enough(began_at, now):
                     continue
-                told = rule.not_before(now, one.severity)
+                earliest = rule.not_before(now, one.severity)
                 # a channel is not asked to say that it fails
                 to = [name for name in rule.to if (one.code, one.about) != ("notifications_failing", name)]
-                messages += [Planned(number, "opened", name, rule.name, told) for name in to]
+                messages += [Planned(number, "opened", name, rule.name, earliest) for name in to]
         rules = {rule.name: rule for rule in settings.rules}
         for over in incident_rows.resolve(connection, now, timedelta(minutes=settings.settle_min)):
             for channel, address, name in over.told:
                 if name in rules and rules[name].resolved:
-                    told = rules[name].not_before(now, over.severity)
-                    messages.append(Planned(over.incident, "resolved", channel, name, told, address))
+                    earliest = rules[name].not_before(now, over.severity)
+                    messages.append(Planned(over.incident, "resolved", channel, name, earliest, address))
         return incident_rows.plan(connection, messages, now)
 
     def _send(self, context: CycleContext, settings: NotificationSettings, counts: Counter[str]) -> list[str]:
@@ -173,7 +173,7 @@ def message_of(row: OutboxRow, page: str) -> Message:
 
 
 def readers() -> Iterator[Reader]:
-    """What gives all that is so now, as the installed features name it."""
+    """The functions that list open incidents, as the installed features register them."""
     for target in feature.incidents():
         module, _, name = target.partition(":")
         yield getattr(importlib.import_module(module), name)

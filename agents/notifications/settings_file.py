@@ -16,7 +16,7 @@ FILE = "notifications.yaml"
 
 
 def load_settings(folder: Path | None) -> NotificationSettings:
-    """The settings: of the file in ``folder`` if it is there, else the shipped ones, which tell nobody anything.
+    """The settings: of the file in ``folder`` if it is there, else the shipped ones, which send nothing.
 
     Raises:
         ConfigurationError: it has unknown names or wrong values, each named, or cannot be read.

@@ -1,4 +1,4 @@
-"""What subscribers are told of their tasks: once that work waits for long, once that the task has ended."""
+"""Messages to the subscribers of a task: one when its work waits too long, one when it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RULE = "subscription"
 
 
 def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptions, now: datetime, most: int) -> int:
-    """Plan what subscribers are to be told; how many messages there are."""
+    """Plan the messages to subscribers; returns how many there are."""
     by_task: defaultdict[int, list[SubscribedTask]] = defaultdict(list)
     for one in incident_rows.read_subscribed(connection, names, now, most):
         by_task[one.jeditaskid].append(one)
@@ -28,13 +28,13 @@ def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptio
         if said is None:
             continue
         code, sentence = said
-        told = [one for one in all_of_it if code != "task_waits" or one.told_waits_at is None]
-        if not told:
+        due = [one for one in all_of_it if code != "task_waits" or one.told_waits_at is None]
+        if not due:
             continue
         number = incident_rows.note_task(connection, code, task, sentence, now)
-        messages = [Planned(number, "opened", one.channel, RULE, now, one.address) for one in told]
+        messages = [Planned(number, "opened", one.channel, RULE, now, one.address) for one in due]
         planned += incident_rows.plan(connection, messages, now)
-        ids = [one.id for one in told]
+        ids = [one.id for one in due]
         if code == "task_waits":
             incident_rows.note_told_waits(connection, ids, now)
         else:
@@ -43,7 +43,7 @@ def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptio
 
 
 def what_to_tell(one: SubscribedTask, terms: Subscriptions, now: datetime) -> tuple[str, str] | None:
-    """The code of what has become of a task, and a sentence; None: nothing that is told. Pure."""
+    """The code of what has become of a task, and a sentence; None: nothing that is worth a message. Pure."""
     called = f"task {one.jeditaskid}" + (f" ({one.name})" if one.name else "")
     if one.status is None:
         return "task_gone", f"{called} is gone from the database"

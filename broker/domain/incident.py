@@ -1,4 +1,4 @@
-"""What somebody may want to be told: an alarm, or a reason for which work waits."""
+"""An incident that may be worth a notification: an alarm, or a reason for which work waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GRAVITY = {"critical": 0, "warning": 1, "info": 2}
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that is so now; the same ``kind``, ``code`` and ``about`` later is the same incident.
+    """An open incident; a later one of the same ``kind``, ``code`` and ``about`` is the same incident.
 
     Attributes:
         kind: what it is.

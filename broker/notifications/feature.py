@@ -12,7 +12,7 @@ FEATURE = Feature(
         Command(
             "notify",
             "broker.notifications.commands.notify:app",
-            "Notifications: channels and rules, what was told, a test.",
+            "Notifications: channels and rules, messages sent, a test.",
             place=95,
             watched=("notify history",),
         ),

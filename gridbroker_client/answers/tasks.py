@@ -81,7 +81,7 @@ class HistoryEvent(TypedDict):
 
 
 class SubscriptionLine(TypedDict):
-    """Who is told of a task."""
+    """A subscription to a task."""
 
     jeditaskid: int
     to: str

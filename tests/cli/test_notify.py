@@ -81,4 +81,4 @@ def test_the_doctor_names_a_channel_that_cannot_work(command: Command, tmp_path:
     (tmp_path / "secret").unlink()
     assert "channel hook" in command("doctor").out
     (tmp_path / FILE).write_text("channels: 7")
-    assert "nobody is told: channels: 7 is no mapping" in command("doctor").out
+    assert "no notification is sent: channels: 7 is no mapping" in command("doctor").out

@@ -1,1 +1,1 @@
-"""What is told where, what was told, tries of a channel, and subscriptions."""
+"""Rules and channels, messages sent, a test of a channel, and subscriptions."""

@@ -18,14 +18,14 @@ TOPIC = "notifications"
 
 
 def notification_findings(database: Database, folder: Path | None, now: datetime) -> list[Finding]:
-    """Whether somebody is told, whether secrets can be read, and which channels fail."""
+    """Findings of the doctor: no channels, secrets that cannot be read, channels that fail."""
     try:
         settings = load_settings(folder)
     except ConfigurationError as error:
-        return [Finding(TOPIC, "problem", f"nobody is told: {error.what}", error.remedy)]
+        return [Finding(TOPIC, "problem", f"no notification is sent: {error.what}", error.remedy)]
     if not settings.channels:
         remedy = "name channels and rules in notifications.yaml, see docs/how-to/get-notified.md"
-        return [Finding(TOPIC, "note", "nobody is told of alarms: there are no channels", remedy)]
+        return [Finding(TOPIC, "note", "no notification of alarms is sent: there are no channels", remedy)]
     with database.read_snapshot() as connection:
         standing = outbox_rows.standing(connection, now)
     found = unreadable_secrets(settings)

@@ -1,4 +1,4 @@
-"""What was told, and how channels fare."""
+"""Messages that were sent, and how their channels do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MessageLine(Answer):
     Attributes:
         message: its number.
         incident: the number that all messages about the incident have.
-        event: what it tells: that the incident began (``opened``), or that it is over (``resolved``).
+        event: ``opened`` when the incident began, ``resolved`` when it ended.
         kind: ``alarm``, ``reason`` or ``task``.
         about: the source, agent, queue or task; of a reason the rule that asks.
         channel: by which it goes.

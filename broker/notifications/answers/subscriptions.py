@@ -1,4 +1,4 @@
-"""Subscriptions to tasks: who is told when a task has ended, or has stopped being brokered."""
+"""Subscriptions to tasks: who is notified when a task ends or is no longer brokered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADDRESS: TypeAdapter[str] = TypeAdapter(MailAddress)
 
 
 class NoSuchTarget(BrokerError):
-    """Nobody can be told there."""
+    """No message can be sent there."""
 
     exit_status = WRONG_USAGE
 
@@ -52,11 +52,11 @@ class Subscriber:
 
 
 class SubscriptionLine(Answer):
-    """Who is told of a task.
+    """A subscription to a task.
 
     Attributes:
         to: the channel, or the address of a person.
-        told_waits_at: when it was told that work waits; null: it was not.
+        told_waits_at: when the message that work waits was sent; null: not yet.
         ended_at: when the subscription ended; null: it is open.
         ended_because: why.
     """
@@ -109,11 +109,11 @@ def _refuse_others(by: Subscriber, task: int, owner: str | None) -> None:
 def subscribe(
     database: Database, folder: Path | None, task: int, to: str, by: Subscriber, now: datetime
 ) -> TaskSubscriptions:  # fmt: skip
-    """Have somebody told, once each, that a task has stopped being brokered and that it has ended.
+    """Subscribe an address or channel to a task: one message when its work waits too long, one when it ends.
 
     Raises:
         ConfigurationError: ``notifications.yaml`` cannot be used.
-        NoSuchTarget: nobody can be told there.
+        NoSuchTarget: no message can be sent there.
         NothingFound: there is no such task.
         NotYourTask: it is somebody else's.
         NotSubscribable: it has ended, or has too many subscriptions.
@@ -141,7 +141,7 @@ def unsubscribe(
 
     Raises:
         ConfigurationError: ``notifications.yaml`` cannot be used.
-        NoSuchTarget: nobody can be told there.
+        NoSuchTarget: no message can be sent there.
         NothingFound: there is no such subscription.
         NotYourTask: it is to the task of somebody else.
     """

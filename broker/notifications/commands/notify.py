@@ -1,4 +1,4 @@
-"""``broker notify list|history|test``: who is told what, what was told, and whether a channel works."""
+"""``broker notify list|history|test``: rules and channels, messages sent, and whether a channel works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="One object on stdout.")]
 
 @app.callback()
 def notify() -> None:
-    """Notifications: who is told what, and what was told."""
+    """Notifications: rules and channels, and messages sent."""
 
 
 @app.command("list")

@@ -1,1 +1,1 @@
-"""Which incidents are told to whom, when and in which words. Pure."""
+"""Which incidents are sent to whom, when, and in which words. Pure."""

@@ -24,7 +24,7 @@ _LONGEST_SUBJECT = 180
 
 @dataclass(frozen=True)
 class Message:
-    """What is told of an incident.
+    """A message about an incident.
 
     Attributes:
         incident: number of the incident; the same in all messages about it.

@@ -1,4 +1,4 @@
-"""Quiet hours: when a rule tells nothing, by the clock of a place."""
+"""Quiet hours: when a rule sends nothing, by the clock of a time zone."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Clock = Annotated[time, BeforeValidator(_clock)]
 
 
 class QuietHours(Terms):
-    """A span of each day, or of some days, in which nothing is told; what is still so afterwards is told then.
+    """A span of each day, or of some days, in which nothing is sent; incidents that outlast it are sent at its end.
 
     Attributes:
         start: time of day at which it is quiet; ``from`` in the file.
         end: time of day until which it is; ``to`` in the file; the next day where it is not after ``start``.
         zone: of the clock, such as ``Europe/Zurich``.
         days: on which a quiet span begins; all without it.
-        except_from: what is as grave as this is told all the same; None: nothing is.
+        except_from: incidents of this severity or above are sent nevertheless; None: none are.
     """
 
     start: Clock = Field(alias="from")
@@ -59,7 +59,7 @@ class QuietHours(Terms):
         return self
 
     def ends(self, now: datetime, severity: Severity) -> datetime:
-        """When something of a severity may be told: ``now``, or the end of the quiet span that ``now`` is in (aware).
+        """When a message of a severity may be sent: ``now``, or the end of the quiet span that ``now`` is in (aware).
 
         >>> night = QuietHours.model_validate({"from": "22:00", "to": "07:00", "zone": "Europe/Zurich"})
         >>> night.ends(datetime.fromisoformat("2026-11-27T23:30:00+00:00"), "warning").isoformat()
@@ -67,14 +67,14 @@ class QuietHours(Terms):
         """
         if self.except_from is not None and GRAVITY[severity] <= GRAVITY[self.except_from]:
             return now
-        told = now
+        earliest = now
         # a span may begin where another ends
         for _ in range(len(DAYS) + 1):
-            later = self._end_of_span(told)
-            if later == told:
+            later = self._end_of_span(earliest)
+            if later == earliest:
                 break
-            told = later
-        return told
+            earliest = later
+        return earliest
 
     def _end_of_span(self, moment: datetime) -> datetime:
         zone = ZoneInfo(self.zone)

@@ -21,7 +21,7 @@ Minutes = Annotated[float, Field(ge=0, le=7 * 24 * 60, allow_inf_nan=False)]
 
 
 class NotificationRule(Terms):
-    """Which incidents are told where.
+    """Which incidents are sent to which channels.
 
     Attributes:
         name: of the rule.
@@ -30,10 +30,10 @@ class NotificationRule(Terms):
         reasons: codes of reasons for which work waits, likewise.
         about: what an alarm is about (queue, source, agent, task), likewise.
         severity: alarms as grave as this, or graver.
-        tasks: a reason is told when at least so many tasks wait for it.
-        lasts_min: told only when it has lasted for so long.
-        resolved: whether the end is told, too.
-        quiet: when nothing is told.
+        tasks: a reason is sent when at least this many tasks wait for it.
+        lasts_min: an incident is sent once it has lasted for this long.
+        resolved: whether the end of an incident is sent, too.
+        quiet: when nothing is sent.
     """
 
     name: Name
@@ -50,11 +50,11 @@ class NotificationRule(Terms):
     @model_validator(mode="after")
     def _says_what(self) -> NotificationRule:
         if not self.alarms and not self.reasons:
-            raise ValueError("neither alarms nor reasons are named: it would tell nothing")
+            raise ValueError("neither alarms nor reasons are named, so it would never send anything")
         return self
 
     def asks_for(self, found: Iterable[Incident]) -> Iterator[Incident]:
-        """Of what is so now what the rule is for, however long it has lasted; a reason is about the rule."""
+        """The incidents among ``found`` that the rule matches, however long they last; a reason is about the rule."""
         for one in found:
             if one.kind == "alarm":
                 grave = GRAVITY[one.severity] <= GRAVITY[self.severity]
@@ -64,11 +64,11 @@ class NotificationRule(Terms):
                 yield replace(one, about=self.name)
 
     def lasts_enough(self, since: datetime, now: datetime) -> bool:
-        """Whether what began at ``since`` has lasted long enough to be told."""
+        """Whether an incident that began at ``since`` has lasted long enough to be sent."""
         return now - since >= timedelta(minutes=self.lasts_min)
 
     def not_before(self, now: datetime, severity: Severity) -> datetime:
-        """When something that is told now may be told."""
+        """The earliest time (aware) at which a message of this severity may be sent."""
         return now if self.quiet is None else self.quiet.ends(now, severity)
 
 
@@ -95,12 +95,12 @@ class NotificationSettings(Terms):
 
     Attributes:
         page: address of the web page, for links; empty: no links.
-        settle_min: an incident is over when it was not so for this long.
+        settle_min: an incident is over when it has not been seen for this long.
         first_pause_s: pause after a failed try, doubled with each further one ...
         longest_pause_s: ... up to this.
         give_up_h: hours after which a message is given up.
         channels: where messages go, by name.
-        rules: what is told where; the first that fits counts for a channel.
+        rules: which incidents go to which channels; the first rule that matches counts for a channel.
         subscriptions: to tasks.
     """
 

@@ -24,7 +24,7 @@ LARGEST = 2**63 - 1
 
 
 class WhereToTell(BaseModel):
-    """Who is to be told."""
+    """The address or channel that is subscribed."""
 
     model_config = ConfigDict(extra="forbid")
     to: Annotated[
@@ -61,7 +61,7 @@ def list_notifications(
 @router.get("/tasks/{task}/subscriptions", response_model=TaskSubscriptions)
 @allow(READ_NAMES)
 def list_subscriptions(request: Request, api: State, task: TaskId) -> Response:
-    """Who is told what becomes of a task, and who was."""
+    """The subscriptions to a task, with what was sent."""
     with asking(api) as asked:
         found = subscriptions.subscriptions_of(asked, task)
     return answer(request, found, items="subscriptions")
@@ -70,7 +70,7 @@ def list_subscriptions(request: Request, api: State, task: TaskId) -> Response:
 @router.post("/tasks/{task}:subscribe", response_model=TaskSubscriptions)
 @allow(ACT_ON_TASKS)
 def subscribe_to_task(request: Request, api: State, who: Who, task: TaskId, body: WhereToTell) -> Response:
-    """Have somebody told, once each, when the work of a task waits for long and when the task has ended."""
+    """Subscribe to a task: one message when its work waits too long, one when the task ends."""
     by = _subscriber(who)
     return answer(request, subscriptions.subscribe(api.database, api.folder, task, body.to, by, api.now()))
 

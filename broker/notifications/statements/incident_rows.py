@@ -32,7 +32,7 @@ _PLAN = sa.text("""
     VALUES (:incident, :event, :channel, :address, :rule, :now, :not_before, 0, 'waiting')
     ON CONFLICT (incident, event, channel, address) DO NOTHING""")
 _DROP_UNTOLD = sa.text("""
-    UPDATE broker.notifications SET state = 'dropped', ended_at = :now, detail = 'it was over before it was told'
+    UPDATE broker.notifications SET state = 'dropped', ended_at = :now, detail = 'it was over before it was sent'
     WHERE incident = :incident AND event = 'opened' AND state = 'waiting' AND tries = 0""")
 _TOLD = sa.text("""
     SELECT channel, address, rule FROM broker.notifications
@@ -45,7 +45,7 @@ class Planned:
 
     Attributes:
         incident: that it is about.
-        event: what is told of it: ``opened`` or ``resolved``.
+        event: ``opened`` or ``resolved``.
         channel: by which.
         rule: that asks for it; of a task ``subscription``.
         not_before: when it may be sent first (aware).
@@ -62,7 +62,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Over:
-    """An incident that is over, and by what it was told."""
+    """An incident that is over, and where it was sent."""
 
     incident: UUID
     severity: Severity
@@ -80,7 +80,7 @@ def see(connection: sa.Connection, found: Incident, now: datetime) -> tuple[UUID
 
 
 def resolve(connection: sa.Connection, now: datetime, settle: timedelta) -> list[Over]:
-    """Close the incidents that were not seen for ``settle``; what nobody was told of is not told any more."""
+    """Close the incidents that were not seen for ``settle``; messages not yet sent are dropped."""
     found = []
     for row in connection.execute(_OVER, {"now": now, "settled": now - settle}).all():
         connection.execute(_DROP_UNTOLD, {"incident": row.id, "now": now})
@@ -152,7 +152,7 @@ def read_subscribed(connection: sa.Connection, names: Names, now: datetime, most
 
 
 def note_told_waits(connection: sa.Connection, ids: Sequence[int], now: datetime) -> None:
-    """Keep that subscribers were told that their task waits."""
+    """Record that subscribers were notified that their task waits."""
     connection.execute(_TOLD_WAITS, {"ids": list(ids), "now": now})
 
 

@@ -1,4 +1,4 @@
-"""The outbox as rows: what is due, what came of it, and what was told lately."""
+"""The outbox as rows: messages that are due, how each try ended, and those sent lately."""
 
 from __future__ import annotations
 
