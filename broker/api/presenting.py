@@ -142,7 +142,8 @@ def answer(
         following = document.get("next") or document.get("next_after")
         given |= {} if following is None else {"X-Next": str(following)}
         return Response(b"".join(lines(document[listed])), status, given, NDJSON)
-    return tagged(request, Response(as_json(document), status, given, JSON), tag_of(document))
+    response = Response(as_json(document), status, given, JSON)
+    return tagged(request, response, tag_of(document)) if _is_tagged(request, response) else response
 
 
 def tag_of(document: Any) -> str:
@@ -190,7 +191,7 @@ def tagged(request: Request, response: Response, tag: str) -> Response:
         response: the answer.
         tag: of what it says.
     """
-    if request.method not in ("GET", "HEAD") or response.status_code != 200:
+    if not _is_tagged(request, response):
         return response
     response.headers.setdefault("ETag", tag)
     response.headers["Cache-Control"] = "private, no-cache"
@@ -200,6 +201,10 @@ def tagged(request: Request, response: Response, tag: str) -> Response:
         kept = {name: response.headers[name] for name in ("ETag", "Cache-Control", "Vary")}
         return Response(status_code=304, headers=kept)
     return response
+
+
+def _is_tagged(request: Request, response: Response) -> bool:
+    return request.method in ("GET", "HEAD") and response.status_code == 200
 
 
 def _chosen(document: Any, wanted: str, listed: str | None) -> Any:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from broker.api import envelope
 from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
-from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of
+from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of, wait_for_others
 from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_views import Views
 from broker.pools.statements.pool_registration import Asked, attach
@@ -153,6 +153,13 @@ def test_what_waits_is_shared_among_matchers_while_that_is_worth_a_statement(
     waiting: int, free: int, size: int
 ) -> None:
     assert group_size(waiting, free) == size
+
+
+@pytest.mark.parametrize(
+    ("waiting", "free", "waits"), [(1, 3, False), (1, 2, True), (2, 1, True), (3, 2, False), (0, 2, False)]
+)
+def test_few_wait_for_others_while_a_matcher_is_at_work(waiting: int, free: int, waits: bool) -> None:
+    assert wait_for_others(waiting, free) is waits
 
 
 def test_a_number_needs_a_pilot(client: httpx.Client) -> None:

@@ -70,8 +70,12 @@ def compare(queues: int, pilots: int, seed: int) -> tuple[int, int]:
         asking = random_asking(dice, specs)
         expected = match_task_queues(index.queues, asking.pilot, asking.panda_queue, asking.pools)
         for _ in range(2):
-            fits = index.fitting(asking)
-            assert [fits.has(place) for place in range(queues)] == (expected == MATCHES).tolist()
+            fits, matches = index.fitting(asking), (expected == MATCHES).tolist()
+            assert [fits.has(place) for place in range(queues)] == matches  # each alone
+            assert fits.whole.runs == {
+                number for number, run in enumerate(index.runs) if any(matches[run.start : run.end])
+            }
+            assert [fits.has(place) for place in range(queues)] == matches  # all together
             assert index.reasons(asking).tolist() == expected.tolist()
         fitting += int((expected == MATCHES).sum())
     return queues * pilots, fitting
@@ -142,6 +146,16 @@ def test_the_same_seed_draws_the_same() -> None:
     fitting = groups.index.fitting(asking)
     one, other = (list(groups.candidates(fitting, np.random.default_rng(9))) for _ in range(2))
     assert one == other
+
+
+@pytest.mark.parametrize("count", [20, 8 * FEW])
+def test_the_same_seed_draws_the_same_whatever_is_known(count: int) -> None:
+    groups, asking = groups_for(count, 5)
+    fresh, known = groups.index.fitting(asking), groups.index.fitting(asking)
+    assert len(known.whole.runs)
+    for seed in range(20):
+        one, other = (next(groups.candidates(fits, np.random.default_rng(seed))) for fits in (fresh, known))
+        assert one == other
 
 
 def test_no_task_queues() -> None:

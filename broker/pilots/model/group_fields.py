@@ -1,4 +1,8 @@
-"""Which task queues fit what a pilot presents, field by field: bit sets, kept under the part that a field looks at."""
+"""Which task queues fit what a pilot presents, field by field.
+
+One task queue is looked at alone where a pilot draws it. All of them are bit sets, kept under the part that a field
+looks at.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.bounded_cache import BoundedCache
-from broker.matching.specs.index import Bits, packed
+from broker.matching.specs.condition import Bits, packed
 from broker.matching.specs.node import Node
 from broker.pilots.model.matcher import Pilot, TaskQueueTable, index_of, least_of_class
 
@@ -35,10 +39,24 @@ class Field:
     Args:
         part: what the condition looks at, rounded to what it can tell apart.
         holds: (K,) for each task queue whether it holds.
+        presented: what of the pilot decides about a single task queue.
+        fits: whether the condition holds for what is presented and the task queue at a position.
+        values: how many there are that task queues ask for.
+        none_fits: a pilot that presents nothing fits all.
     """
 
-    def __init__(self, part: Callable[[Asking], Hashable], holds: Callable[[Asking], Bools]) -> None:
+    def __init__(
+        self,
+        part: Callable[[Asking], Hashable],
+        holds: Callable[[Asking], Bools],
+        presented: Callable[[Asking], Any],
+        fits: Callable[[Any, int], bool],
+        values: int,
+        *,
+        none_fits: bool = False,
+    ) -> None:
         self.part, self._holds = part, holds
+        self.presented, self.fits, self.values, self.none_fits = presented, fits, values, none_fits
         self._kept = BoundedCache[Bits](KEPT_BYTES)
 
     def bits(self, asking: Asking, part: Hashable) -> Bits:
@@ -58,8 +76,8 @@ def fields_of(queues: TaskQueueTable) -> dict[str, Field]:
         "resource_type": _alike(queues.resource_type, lambda asking: asking.pilot.resource_type, _unless_other),
         "owner": _same(queues.owner, lambda asking: asking.pilot.owner),
         "owner_group": _same(queues.owner_group, lambda asking: asking.pilot.owner_group),
-        "site": _alike(queues.sites, _site, lambda sites, site: not sites or site in sites),
-        "banned_site": _alike(queues.banned_sites, _site, lambda sites, site: site not in sites),
+        "site": _alike(_sets(queues.sites), _site, lambda sites, site: not sites or site in sites),
+        "banned_site": _alike(_sets(queues.banned_sites), _site, lambda sites, site: site not in sites),
         "platform": _alike(
             queues.platforms,
             lambda asking: frozenset(asking.pilot.platforms),
@@ -73,6 +91,14 @@ def fields_of(queues: TaskQueueTable) -> dict[str, Field]:
 
 def _site(asking: Asking) -> str:
     return asking.pilot.site
+
+
+def _sets(column: Texts) -> Texts:
+    """A column of lists as sets, equal ones as one: hundreds of sites are named by thousands of task queues."""
+    known: dict[Any, frozenset[Any]] = {}
+    found = np.empty(len(column), dtype=np.object_)
+    found[:] = [known.get(one) or known.setdefault(one, frozenset(one)) for one in column.tolist()]
+    return found
 
 
 def _none_or_same(name: str | None, place: str) -> bool:
@@ -90,7 +116,9 @@ def _codes(column: Texts) -> tuple[list[Any], Ints]:
     return list(number), codes
 
 
-def _alike(column: Texts, part: Callable[[Asking], Any], fits: Callable[[Any, Any], bool]) -> Field:
+def _alike(
+    column: Texts, part: Callable[[Asking], Any], fits: Callable[[Any, Any], bool], *, none_fits: bool = False
+) -> Field:
     """A condition that is looked at once for each distinct value of a column."""
     values, codes = _codes(column)
 
@@ -98,23 +126,37 @@ def _alike(column: Texts, part: Callable[[Asking], Any], fits: Callable[[Any, An
         presented = part(asking)
         return np.array([fits(value, presented) for value in values], dtype=np.bool_)[codes]
 
-    return Field(part, holds)
+    of_position = [values[code] for code in codes.tolist()]
+    return Field(
+        part, holds, part, lambda presented, position: fits(of_position[position], presented), len(values),
+        none_fits=none_fits,
+    )  # fmt: skip
 
 
 def _same(column: Texts, part: Callable[[Asking], str | None], form: Callable[[str], str] = str) -> Field:
     """A field is what the pilot presents; one that it does not present does not count."""
-    return _alike(column, part, lambda value, wanted: wanted is None or (value is not None and form(value) == wanted))
+
+    def fits(value: str | None, wanted: str | None) -> bool:
+        return wanted is None or (value is not None and form(value) == wanted)
+
+    return _alike(column, part, fits, none_fits=True)
 
 
 def _of_class(classes_s: Ints) -> Field:
     """A task queue some of whose jobs need no more CPU time fits: each job is asked when it is taken."""
     least_s = least_of_class(classes_s)
-    bounds = np.unique(least_s).tolist()
+    bounds, of_position = np.unique(least_s).tolist(), least_s.tolist()
 
-    def part(asking: Asking) -> int:
-        return bisect_right(bounds, asking.pilot.cputime_s or 0)
+    def presented(asking: Asking) -> int:
+        return asking.pilot.cputime_s or 0
 
-    return Field(part, lambda asking: least_s <= (asking.pilot.cputime_s or 0))
+    return Field(
+        lambda asking: bisect_right(bounds, presented(asking)),
+        lambda asking: least_s <= presented(asking),
+        presented,
+        lambda cputime_s, position: bool(of_position[position] <= cputime_s),
+        len(bounds),
+    )
 
 
 def _of_pool(column: Texts) -> Field:
@@ -140,4 +182,11 @@ def _of_node(column: Texts) -> Field:
     def part(asking: Asking) -> Hashable:
         return None if asking.node is None else index.signature(asking.node)
 
-    return Field(part, holds)
+    never, always = len(known), len(known) + 1
+    of_position = of_row.tolist()
+
+    def fits(node: Node | None, position: int) -> bool:
+        number = of_position[position]
+        return number == always or (number != never and node is not None and index.suits(node, number))
+
+    return Field(part, holds, lambda asking: asking.node, fits, len(texts))

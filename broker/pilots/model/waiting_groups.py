@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.bounded_cache import BoundedCache
-from broker.matching.specs.index import unpacked
+from broker.matching.specs.condition import unpacked
 from broker.pilots.model.group_fields import Asking, Field, fields_of
 from broker.pilots.model.match_order import LAST_TIER, draw
 from broker.pilots.model.matcher import FIELDS, MATCHES, TaskQueueTable
@@ -24,7 +24,7 @@ from broker.pilots.model.task_queue_shares import real_priorities
 
 KEPT_BYTES = 256 << 20
 """Answers for pilots that are kept; then they are forgotten at once."""
-MOST_DRAWS = 8
+MOST_DRAWS = 32
 """Draws among all of a type, before those that fit are put in order."""
 FEW = 256
 """So many that fit, of a type, are remembered by their positions."""
@@ -40,23 +40,54 @@ class Run:
 
 
 @dataclass
-class Fitting:
-    """The task queues that pilots of one kind may take from.
+class Whole:
+    """All task queues that pilots of one kind may take from.
 
     Attributes:
         octets: a bit for each task queue.
-        runs: those with any, by tier: the numbers of the runs.
+        runs: numbers of those with any.
         few: of runs with few that fit, their positions.
     """
 
     octets: bytes
-    runs: tuple[tuple[int, ...], ...]
+    runs: frozenset[int]
     few: dict[int, Ints]
     types: frozenset[str | None] | None = None
 
+
+class Fitting:
+    """The task queues that a pilot may take from. Each is looked at alone, until all are wanted.
+
+    Args:
+        index: of the task queues.
+        asking: the pilot.
+    """
+
+    def __init__(self, index: GroupIndex, asking: Asking) -> None:
+        self._index, self._asking = index, asking
+        self._whole: Whole | None = None
+        self._checks = [
+            (one.fits, presented)
+            for one in index.telling
+            if ((presented := one.presented(asking)) is not None or not one.none_fits)
+            and (one.values != 1 or not one.fits(presented, 0))  # what is asked of all, and met
+        ]
+
     def has(self, position: int) -> bool:
         """Whether a task queue fits."""
-        return bool(self.octets[position >> 3] >> (position & 7) & 1)
+        if self._whole is not None:
+            return bool(self._whole.octets[position >> 3] >> (position & 7) & 1)
+        for fits, presented in self._checks:  # noqa: SIM110 - a generator takes twice as long
+            if not fits(presented, position):
+                return False
+        return True
+
+    @property
+    def whole(self) -> Whole:
+        """All that fit."""
+        if self._whole is None:
+            self._whole = self._index.whole(self._asking)
+        return self._whole
 
 
 class GroupIndex:
@@ -68,6 +99,7 @@ class GroupIndex:
     Attributes:
         queues: in this order.
         runs: of task queues that are drawn together.
+        tiers: in their order, the numbers of the runs of each.
         position: of each task queue by its number.
     """
 
@@ -80,16 +112,28 @@ class GroupIndex:
         bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(queues)]
         tiers = self.queues.tier.tolist()
         self.runs = tuple(Run(tiers[start], start, end) for start, end in pairwise(bounds) if start < end)
+        numbers = range(len(self.runs))
+        self.tiers = tuple(tuple(of_tier) for _, of_tier in groupby(numbers, lambda number: self.runs[number].tier))
         self._starts: Ints = np.array([run.start for run in self.runs], dtype=np.int64)
-        self._kept = BoundedCache[Fitting](KEPT_BYTES)
+        self._kept = BoundedCache[Whole](KEPT_BYTES)
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The conditions, in the order of FIELDS."""
         return tuple(fields_of(self.queues).values())
 
+    @cached_property
+    def telling(self) -> tuple[Field, ...]:
+        """The conditions, those first that tell most task queues apart; the node takes longest and is the last."""
+        *others, node = self.fields
+        return (*sorted(others, key=lambda one: -one.values), node)
+
     def fitting(self, asking: Asking) -> Fitting:
         """The task queues that a pilot may take from."""
+        return Fitting(self, asking)
+
+    def whole(self, asking: Asking) -> Whole:
+        """All task queues that a pilot may take from; shared by pilots that no condition tells apart."""
         parts = tuple(one.part(asking) for one in self.fields)
         found = self._kept.get(parts)
         if found is None:
@@ -113,27 +157,37 @@ class GroupIndex:
             found[~unpacked(one.bits(asking, one.part(asking)), len(found))] = number
         return found
 
-    def _look(self, asking: Asking, parts: tuple[Hashable, ...]) -> Fitting:
+    def _look(self, asking: Asking, parts: tuple[Hashable, ...]) -> Whole:
         if not self.runs:
-            return Fitting(b"", (), {})
+            return Whole(b"", frozenset(), {})
         bits = np.bitwise_and.reduce([one.bits(asking, part) for one, part in zip(self.fields, parts, strict=True)])
         flags = unpacked(bits, len(self.queues))
         counts = np.add.reduceat(flags, self._starts, dtype=np.int64).tolist()
-        by_tier: dict[int, list[int]] = {}
-        few = {}
-        for number, (run, count) in enumerate(zip(self.runs, counts, strict=True)):
-            if count:
-                by_tier.setdefault(run.tier, []).append(number)
-                if count <= FEW:
-                    few[number] = run.start + np.flatnonzero(flags[run.start : run.end])
-        return Fitting(bits.tobytes(), tuple(map(tuple, by_tier.values())), few)
+        few = {
+            number: run.start + np.flatnonzero(flags[run.start : run.end])
+            for number, (run, count) in enumerate(zip(self.runs, counts, strict=True))
+            if 0 < count <= FEW
+        }
+        return Whole(bits.tobytes(), frozenset(number for number, count in enumerate(counts) if count), few)
+
+    def positions(self, whole: Whole, number: int) -> Ints:
+        """Those of a run that fit."""
+        if number not in whole.runs:
+            return np.zeros(0, dtype=np.int64)
+        few = whole.few.get(number)
+        if few is not None:
+            return few
+        run = self.runs[number]
+        flags = unpacked(np.frombuffer(whole.octets, dtype=np.uint64), len(self.queues))
+        return run.start + np.flatnonzero(flags[run.start : run.end])
 
     def types(self, fitting: Fitting) -> frozenset[str | None]:
         """The types of the jobs that fit and count at a site: those that are bound to a PanDA queue."""
-        if fitting.types is None:
-            flags = unpacked(np.frombuffer(fitting.octets, dtype=np.uint64), len(self.queues))
-            fitting.types = frozenset(self.queues.job_type[flags & self._bound].tolist())
-        return fitting.types
+        whole = fitting.whole
+        if whole.types is None:
+            flags = unpacked(np.frombuffer(whole.octets, dtype=np.uint64), len(self.queues))
+            whole.types = frozenset(self.queues.job_type[flags & self._bound].tolist())
+        return whole.types
 
     @cached_property
     def _bound(self) -> Bools:
@@ -225,7 +279,7 @@ class WaitingGroups:
         """Task queues (positions) and priorities, in the order of their tiers, drawn at random by their weights."""
         if not self._is_summed:
             self._sum()
-        for tier in fitting.runs:
+        for tier in self.index.tiers:
             for run in self._types_in_order(tier, generator):
                 for queue in self._queues_in_order(fitting, run, generator):
                     for priority in self._priorities_in_order(queue, generator):
@@ -242,17 +296,17 @@ class WaitingGroups:
     def _queues_in_order(self, fitting: Fitting, number: int, generator: np.random.Generator) -> Iterator[int]:
         run = self.index.runs[number]
         tried: set[int] = set()
-        positions = fitting.few.get(number)
-        if positions is None:
-            low, high = float(self._up_to[run.start]), float(self._up_to[run.end])
-            for _ in range(MOST_DRAWS if low < high else 0):
-                at = low + generator.random() * (high - low)
-                queue = min(max(int(self._up_to.searchsorted(at, "right")) - 1, run.start), run.end - 1)
-                if queue not in tried and self._left[queue] > 0 and fitting.has(queue):
-                    tried.add(queue)
+        low, high = float(self._up_to[run.start]), float(self._up_to[run.end])
+        if low < high:
+            at = low + generator.random(MOST_DRAWS) * (high - low)
+            for place in (self._up_to.searchsorted(at, "right") - 1).tolist():
+                queue = min(max(place, run.start), run.end - 1)
+                if queue in tried:
+                    continue
+                tried.add(queue)
+                if self._left[queue] > 0 and fitting.has(queue):
                     yield queue
-            flags = unpacked(np.frombuffer(fitting.octets, dtype=np.uint64), len(self._left))[run.start : run.end]
-            positions = run.start + np.flatnonzero(flags)
+        positions = self.index.positions(fitting.whole, number)
         chosen = positions[self._left[positions] > 0]
         for queue in chosen[draw(self.weight[chosen], generator)].tolist():
             if queue not in tried:

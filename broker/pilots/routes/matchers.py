@@ -42,9 +42,13 @@ MOST_TOGETHER = 16
 WORTH_A_STATEMENT = 3
 """Requests for which one more matcher is put to work where several are free: a statement costs as much as several of
 its pilots, but all that waits in one group would leave the processors idle while the disk is waited for."""
+WAITS_FOR_OTHERS_S = 0.005
+"""Fewer wait so long, while a matcher is at work, for its end or for others to come."""
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are asked to come again."""
 LISTENS_AGAIN_AFTER_S, HEARS_ITS_END_AFTER_S = 5.0, 0.5
+LOOKS_AGAIN_AFTER_S = 1.0
+"""At places, whether what is known of them is about to be too old."""
 READS_A_PART = 10.0
 """So many times as long as it took to read task queues, none are read."""
 NAME = "matchers"
@@ -91,6 +95,7 @@ class Matchers:
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_called = False
+        self._held: asyncio.TimerHandle | None = None
 
     async def match(self, pilot: Pilot, numbered: NumberedRequest | None) -> Answered:
         """One job for a pilot, or why there is none; and whether an earlier request of this number got it.
@@ -127,6 +132,16 @@ class Matchers:
 
     def _begin(self) -> None:
         self._is_called = False
+        if not wait_for_others(len(self._waiting), len(self._free)):
+            self._serve_all()
+        elif self._held is None:
+            self._held = asyncio.get_running_loop().call_later(WAITS_FOR_OTHERS_S, self._begin_with_few)
+
+    def _begin_with_few(self) -> None:
+        self._held = None
+        self._serve_all()
+
+    def _serve_all(self) -> None:
         while self._free and self._waiting:
             together = [self._waiting.popleft() for _ in range(group_size(len(self._waiting), len(self._free)))]
             task = asyncio.get_running_loop().create_task(self._serve(self._free.pop(), together))
@@ -206,7 +221,7 @@ class News:
     def __init__(self, database: Database, views: Views, notes: NodeNotes, now: Callable[[], datetime]) -> None:
         self._database, self._views, self._notes, self._now = database, views, notes, now
         self._told: set[int] | None = None
-        self._reads_again_at = 0.0
+        self._reads_again_at = self._looks_again_at = 0.0
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="matcher news", daemon=True)
         self._thread.start()
@@ -237,6 +252,10 @@ class News:
             for news in connection.notifies(timeout=HEARS_ITS_END_AFTER_S, stop_after=1):
                 queues = queues_of(news.payload)
                 self._told = None if queues is None or self._told is None else self._told | queues
+            if monotonic() >= self._looks_again_at:
+                self._looks_again_at = monotonic() + LOOKS_AGAIN_AFTER_S
+                with connection.cursor(row_factory=tuple_row) as cursor:
+                    self._views.refresh(cursor, self._now())
             if (noted := self._notes.due()) is not None:
                 with connection.transaction():
                     write_nodes(connection, noted)
@@ -266,6 +285,11 @@ def queues_of(payload: str) -> frozenset[int] | None:
         return None
     is_list = isinstance(found, list) and all(type(one) is int for one in found)
     return frozenset(found) if is_list else None
+
+
+def wait_for_others(waiting: int, free: int) -> bool:
+    """Whether requests, ``waiting``, are so few that they wait a moment, as fewer matchers are free than there are."""
+    return 0 < waiting < WORTH_A_STATEMENT and free < LANES
 
 
 def group_size(waiting: int, free: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,22 +19,24 @@ from broker.pilots.statements.waiting_group_reads import SharedGroups, read_grou
 
 PLACE_LASTS = timedelta(seconds=20)
 
-_READ_PLACE = """
-WITH place AS MATERIALIZED (
-    SELECT number, coalesce(panda_queue, queue) AS panda_queue, tags FROM broker.resource_queues
-    WHERE site = %(site)s AND ce = %(ce)s AND queue = %(queue)s
+_READ_PLACES = """
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(%(sites)s::text[], %(ces)s::text[], %(queues)s::text[], %(vos)s::text[]) WITH ORDINALITY
+        AS asked (site, ce, queue, vo, number)
 ), named AS MATERIALIZED (
-    SELECT coalesce((SELECT panda_queue FROM place), %(queue)s) AS panda_queue
+    SELECT asked.number, asked.vo, place.number AS place, place.tags,
+        coalesce(place.panda_queue, asked.queue) AS panda_queue
+    FROM asked LEFT JOIN broker.resource_queues AS place USING (site, ce, queue)
 ), limited AS MATERIALIZED (
-    SELECT panda_queue, coalesce((SELECT site FROM broker.queue_sites AS known
-                                  WHERE known.panda_queue = named.panda_queue), panda_queue) AS site FROM named
+    SELECT named.*, coalesce((SELECT site FROM broker.queue_sites AS known
+                              WHERE known.panda_queue = named.panda_queue), panda_queue) AS site FROM named
 )
-SELECT (SELECT number FROM place), panda_queue, (SELECT tags FROM place),
+SELECT place, panda_queue, tags,
     ARRAY(SELECT pool.pool_id
           FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS pool ON pool.number = link.pool
-          WHERE link.queue = (SELECT number FROM place) AND (%(vo)s::text IS NULL OR pool.vo = lower(%(vo)s))),
+          WHERE link.queue = limited.place AND (limited.vo IS NULL OR pool.vo = lower(limited.vo))),
     site, ARRAY(SELECT job_type FROM broker.running_limits AS limits WHERE limits.site = limited.site)
-FROM limited"""
+FROM limited ORDER BY number"""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,11 @@ class View:
         return Asking(pilot, self.at.panda_queue, self.at.pools, node)
 
 
-class Views(dict[tuple[str, str, str, str | None], Place]):
+PlaceKey = tuple[str, str, str, str | None]
+"""By what places are kept: site, CE, queue and VO."""
+
+
+class Views(dict[PlaceKey, Place]):
     """What is known of places, by what a pilot presents, and of the task queues.
 
     It only says what to try, so that matchers of several threads may share it: at worst one tries in vain.
@@ -157,17 +163,21 @@ class Views(dict[tuple[str, str, str, str | None], Place]):
     Attributes:
         groups: the task queues.
         tokens: of running limits.
+        asked_at: places at which pilots asked since they were read.
     """
 
     def __init__(self, groups: SharedGroups | None = None) -> None:
         super().__init__()
         self.groups = SharedGroups() if groups is None else groups
         self.tokens = LimitTokens()
+        self.asked_at: set[PlaceKey] = set()
 
     def of(self, pilot: Pilot, now: datetime) -> View | None:
         """What is known at the place of a pilot; None where that is too old, or nothing."""
         self.groups.asked = True
-        place, groups = self.get(place_of(pilot)), self.groups.known(now)
+        key = place_of(pilot)
+        self.asked_at.add(key)
+        place, groups = self.get(key), self.groups.known(now)
         is_known = place is not None and timedelta(0) <= now - place.read_at < PLACE_LASTS
         return View(place, groups) if is_known and place is not None and groups is not None else None
 
@@ -180,24 +190,34 @@ class Views(dict[tuple[str, str, str, str | None], Place]):
         """For a pilot that got nothing: read its place, and the task queues where they are few."""
         return self._read(cursor, pilot, now, self.groups.read_again(cursor, now))
 
+    def refresh(self, cursor: psycopg.Cursor[Any], now: datetime) -> None:
+        """Read the places at which pilots asked again before what is known is too old, so that none waits for it."""
+        due = [key for key in list(self.asked_at) if (known := self.get(key)) and now - known.read_at > PLACE_LASTS / 2]
+        self.asked_at.difference_update(due)
+        for key, place in zip(due, _read_places(cursor, due, now) if due else (), strict=True):
+            self[key] = place
+
     def _read(self, cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, groups: WaitingGroups) -> View:
         place = self[place_of(pilot)] = read_place(cursor, pilot, now)
         return View(place, groups)
 
 
-def place_of(pilot: Pilot) -> tuple[str, str, str, str | None]:
-    """By what places are kept."""
+def place_of(pilot: Pilot) -> PlaceKey:
+    """By what the place of a pilot is kept."""
     return pilot.site, pilot.ce, pilot.queue, pilot.vo
 
 
 def read_place(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime) -> Place:
     """What there is at the place of a pilot at ``now`` (aware); ``cursor``: of rows that are tuples."""
-    asked = {"site": pilot.site, "ce": pilot.ce, "queue": pilot.queue, "vo": pilot.vo}
-    found = cursor.execute(_READ_PLACE, asked, prepare=True).fetchone()
-    number, panda_queue, tags, pools, site, limited = (
-        found if found is not None else (None, pilot.queue, (), (), "", ())
-    )
-    return Place(now, number, panda_queue, frozenset(pools), site, frozenset(limited), frozenset(tags or ()))
+    return _read_places(cursor, [place_of(pilot)], now)[0]
+
+
+def _read_places(cursor: psycopg.Cursor[Any], keys: Sequence[PlaceKey], now: datetime) -> list[Place]:
+    columns = zip(("sites", "ces", "queues", "vos"), map(list, zip(*keys, strict=True)), strict=True)
+    return [
+        Place(now, number, panda_queue, frozenset(pools), site, frozenset(limited), frozenset(tags or ()))
+        for number, panda_queue, tags, pools, site, limited in cursor.execute(_READ_PLACES, dict(columns), prepare=True)
+    ]
 
 
 def read_view(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, *, everywhere: bool = False) -> View:

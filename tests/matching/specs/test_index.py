@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from broker.matching.specs.index import SpecIndex, packed, unpacked
+from broker.matching.specs.condition import packed, unpacked
+from broker.matching.specs.index import SpecIndex
 from broker.matching.specs.judge import judge, misses
 from broker.matching.specs.node import Node
 from broker.matching.specs.profiles import OWN, V02, Profile
@@ -28,8 +29,11 @@ def test_the_index_finds_what_brute_force_finds_in_a_million_pairs(profile: Prof
     assert compared == 1_000_000 and 0.005 < fitting / compared < 0.5
 
 
-def compare(profile: Profile, *, groups: int, nodes: int, seed: int) -> tuple[int, int]:
-    """Compares all pairs, and asks twice, so that answers that are kept count; how many there are, and how many fit."""
+def compare(profile: Profile, *, groups: int, nodes: int, seed: int, alone_each: int = 10) -> tuple[int, int]:
+    """Compares all pairs, and asks twice, so that answers that are kept count; how many there are, and how many fit.
+
+    Every tenth group is looked at alone too.
+    """
     dice = Dice(seed)
     jobs = [random_job(dice) for _ in range(groups)]
     index = SpecIndex(jobs, profile)
@@ -39,6 +43,8 @@ def compare(profile: Profile, *, groups: int, nodes: int, seed: int) -> tuple[in
         for _ in range(2):
             different = np.flatnonzero(index.fits(node) != expected)
             assert not len(different), (jobs[different[0]], node, judge(jobs[different[0]], node, profile))
+        for group in range(0, groups, alone_each):
+            assert index.suits(node, group) == expected[group], (jobs[group], node)
         fitting += int(expected.sum())
     return groups * nodes, fitting
 
