@@ -18,6 +18,7 @@ from broker.simulation.model.loop import ClosedLoop, Run
 from broker.simulation.model.merit import Stats, stats
 from broker.simulation.model.policies.base import Factory, find_policy
 from broker.simulation.model.real.brokered import Brokered
+from broker.simulation.model.running_figures import SummedFigures
 from broker.simulation.model.scenario import Scenario
 
 CONNECT_WITHIN = "10s"
@@ -87,25 +88,21 @@ def simulate_with(case: Case, factory: Factory) -> CaseResult:
     Raises:
         SimulationError: its scenario cannot be simulated.
     """
-    run = ClosedLoop(case.scenario_of(case.seed), factory, case.seed).run()
+    scenario = case.scenario_of(case.seed)
+    figures = None if scenario.coming is None else SummedFigures(scenario)
+    run = ClosedLoop(scenario, factory, case.seed, figures=figures).run()
     hours, curves = _curves(run)
     return CaseResult(case.label, case.seed, stats(run), hours, curves, run.events, run.decide_s, run.total_s)
 
 
 def _curves(run: Run) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
     series = run.series
-    sent = sorted(zip(run.tally.wan_end_s, run.tally.wan_bytes, strict=True))
-    moved, total, place = [], 0.0, 0
-    for time_s in series.time_s.tolist():
-        while place < len(sent) and sent[place][0] <= time_s:
-            total += sent[place][1]
-            place += 1
-        moved.append(total / 1e12)
+    moved = _sent_tb(run) if run.figures is None else [sent / 1e12 for sent in run.figures.sent_bytes()]
     curves = {
         "use": tuple((series.busy_hs06 / series.up_hs06.clip(1e-9)).tolist()),
         "waiting jobs": tuple(series.waiting_jobs.tolist()),
         "transfers waiting": tuple(series.transfers_waiting.tolist()),
-        "TB over the WAN": tuple(moved),
+        "TB over the WAN": tuple(moved[: len(series.time_s)]),
     }
     names = [name for name, _ in run.scenario.shares]
     total_hs06 = series.share_hs06.sum(axis=1).clip(1e-9)
@@ -113,6 +110,17 @@ def _curves(run: Run) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
         f"share {name}": tuple((series.share_hs06[:, place] / total_hs06).tolist()) for place, name in enumerate(names)
     }
     return tuple((series.time_s / 3600.0).tolist()), curves
+
+
+def _sent_tb(run: Run) -> list[float]:
+    sent = sorted(zip(run.tally.wan_end_s, run.tally.wan_bytes, strict=True))
+    moved, total, place = [], 0.0, 0
+    for time_s in run.series.time_s.tolist():
+        while place < len(sent) and sent[place][0] <= time_s:
+            total += sent[place][1]
+            place += 1
+        moved.append(total / 1e12)
+    return moved
 
 
 def simulate_all(

@@ -28,7 +28,7 @@ def violations(grid: Grid) -> list[str]:
 
 
 def _jobs(grid: Grid) -> list[str]:
-    created = sum(state.task.jobs for state in grid.tasks.values())
+    created = grid.arrived_jobs - grid.freed_jobs
     open_jobs = sum(state.open_jobs for state in grid.tasks.values())
     ended = sum(int((~np.isnan(state.done_s)).sum()) for state in grid.tasks.values())
     unassigned = sum(len(state.unassigned) for state in grid.assignable.values())

@@ -15,6 +15,8 @@ from broker.simulation.model.errors import SimulationError
 
 #: Events at one instant without progress of time: more is a circle of events.
 MOST_EVENTS_AT_ONE_INSTANT = 2_000_000
+#: Places that a row of actions gets which are planned one after the other.
+PLACES = 1 << 40
 
 
 class EventQueue:
@@ -43,15 +45,33 @@ class EventQueue:
             SimulationError: the instant is in the past or not a number.
         """
         if not time_s >= self.now:
-            raise SimulationError(
-                f"an event is planned for {time_s} s at {self.now} s of virtual time",
-                getattr(action, "__qualname__", str(action)),
-                "look for negative or missing times in the scenario",
-            )
-        if time_s == math.inf:
-            return
-        self._planned += 1
-        heapq.heappush(self._heap, (time_s, self._planned, action, arguments))
+            self._refuse(time_s, action)
+        if time_s < math.inf:
+            self._planned += 1
+            heapq.heappush(self._heap, (time_s, self._planned, action, arguments))
+
+    def reserve(self) -> int:
+        """The first of a row of places without end: actions planned there come before what is planned from now on."""
+        first = self._planned + 1
+        self._planned += PLACES
+        return first
+
+    def in_place(self, time_s: float, place: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Plan an action; of those of one instant the one with the lower place is done first.
+
+        Raises:
+            SimulationError: as :meth:`at`.
+        """
+        if not time_s >= self.now:
+            self._refuse(time_s, action)
+        heapq.heappush(self._heap, (time_s, place, action, arguments))
+
+    def _refuse(self, time_s: float, action: Callable[..., None]) -> None:
+        raise SimulationError(
+            f"an event is planned for {time_s} s at {self.now} s of virtual time",
+            getattr(action, "__qualname__", str(action)),
+            "look for negative or missing times in the scenario",
+        )
 
     def after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
         """Plan an action ``delay_s`` from now."""

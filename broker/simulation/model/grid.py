@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -13,8 +13,9 @@ from broker.simulation.model.arriving import arriving, end_of_scouts, note_memor
 from broker.simulation.model.events import EventQueue
 from broker.simulation.model.job_kinds import queue_factors
 from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState
+from broker.simulation.model.outages import Outages
 from broker.simulation.model.records import Outcome, RunLog, Tally
-from broker.simulation.model.scenario import Outage, Scenario, Task
+from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.slots import Nodes, SlotQueue
 from broker.simulation.model.storages import Storages
 from broker.simulation.model.streams import stream
@@ -36,7 +37,7 @@ class Grid:
         outcomes: (U, 2) runs that finished, and that failed.
         users: jobs of users, and recent starts.
         share_hs06: (S,) HS06 of the running jobs of each share.
-        tasks: those that have arrived, by number.
+        tasks: those that have arrived and are not freed, by number; ``freed_jobs`` of those that are.
         assignable: tasks with jobs that wait for a queue, by number.
     """
 
@@ -66,10 +67,10 @@ class Grid:
         self.waiting_jobs: list[dict[Job, None]] = [{} for _ in scenario.queues]
         self.last_start_s = np.full(queues, np.nan)
         self.tasks: dict[int, TaskState] = {}
+        self.arrived_jobs, self.freed_jobs = 0, 0
         self.assignable: dict[int, TaskState] = {}
         self.done: Callable[[TaskState], None] = lambda task: None
-        for outage in scenario.outages:
-            self._plan(outage)
+        Outages(self)
 
     # -- tasks
 
@@ -77,10 +78,16 @@ class Grid:
         """Let a task arrive: its jobs can be assigned from now on."""
         state = arriving(self.scenario, self.seed, task, self.events.now, nucleus)
         self.tasks[task.number] = state
+        self.arrived_jobs += task.jobs
         self.assignable[task.number] = state
         if task.running_at >= 0:
             self.assign(state, task.running_at, task.jobs)
         return state
+
+    def free(self, state: TaskState) -> None:
+        """Forget a task that is done."""
+        del self.tasks[state.task.number]
+        self.freed_jobs += state.task.jobs
 
     def assign(self, state: TaskState, queue: int, jobs: int) -> None:
         """Send ``jobs`` of the task's unassigned jobs to a queue."""
@@ -100,7 +107,7 @@ class Grid:
         self.tally.assigned_jobs += jobs
         if not state.unassigned:
             self.assignable.pop(task.number, None)
-        self._start_jobs(queue)
+        self.start_jobs(queue)
 
     def take_back(self, job: Job) -> None:
         """Take a job that waits away from its queue, so that it is brokered again."""
@@ -130,7 +137,7 @@ class Grid:
 
     # -- jobs at a queue
 
-    def _start_jobs(self, queue: int, at_once: bool = False) -> None:
+    def start_jobs(self, queue: int, at_once: bool = False) -> None:
         """Give free slots to waiting jobs; ``at_once``: the pilot that has just ended a job asks for the next."""
         if not (self.up[queue] and self.online[queue]):
             return
@@ -281,7 +288,7 @@ class Grid:
     def _sent(self, job: Job, nucleus: int, size: float, arrived: bool) -> None:
         self.counts[job.queue, job.share, TRANSFERRING] -= 1
         if not arrived:
-            self._attempt_failed(job)
+            self.attempt_failed(job)
             return
         if self.storages.reserve(nucleus, size):
             self.storages.write(nucleus, size, self.events.now)
@@ -313,9 +320,10 @@ class Grid:
         if job.version != version:
             return
         self._end_run(job, outcome)
-        self._attempt_failed(job)
+        self.attempt_failed(job)
 
-    def _attempt_failed(self, job: Job) -> None:
+    def attempt_failed(self, job: Job) -> None:
+        """Count an attempt that did not finish: the job is brokered again, or has failed for good."""
         state = job.task
         state.attempts[job.index] += 1
         self.tally.failed_attempts += 1
@@ -329,11 +337,11 @@ class Grid:
 
     def _end_run(self, job: Job, outcome: Outcome) -> None:
         """End what a job holds at its queue, and give its slot to the next."""
-        self._leave(job, outcome)
-        self._uncount(job, job.state)
-        self._start_jobs(job.queue, at_once=True)
+        self.leave(job, outcome)
+        self.uncount(job, job.state)
+        self.start_jobs(job.queue, at_once=True)
 
-    def _uncount(self, job: Job, state: int) -> None:
+    def uncount(self, job: Job, state: int) -> None:
         """Count a job that started or ran no more."""
         self.counts[job.queue, job.share, state] -= 1
         if job.task.kind.analysis:
@@ -341,7 +349,8 @@ class Grid:
             if state == RUNNING:
                 job.task.active_s[job.queue] = self.events.now
 
-    def _leave(self, job: Job, outcome: Outcome) -> None:
+    def leave(self, job: Job, outcome: Outcome) -> None:
+        """End what a job holds at its queue, with what runs of it."""
         job.version += 1
         if job.flow:
             self.transfers.network.cancel(job.flow)
@@ -362,38 +371,5 @@ class Grid:
             task=task.number, queue=job.queue, share=job.share, user=task.user, cores=job.cores, outcome=outcome,
             assigned_s=job.assigned_s, start_s=job.started_s, end_s=now, execution_s=job.execution_s,
             efficiency=job.efficiency,
-            hs06s=job.cores * power * (now - job.started_s),
+            hs06s=job.cores * power * (now - job.started_s), analysis=job.task.kind.analysis,
         )  # fmt: skip
-
-    # -- outages
-
-    def _plan(self, outage: Outage) -> None:
-        if outage.announced:
-            self.events.at(max(0.0, outage.start_s - outage.notice_s), self._set_online, outage.queues, False)
-        self.events.at(outage.start_s, self._go_down, outage.queues)
-        excluded_s = min(outage.start_s + self.scenario.exclusion_s, outage.end_s)
-        self.events.at(excluded_s, self._set_online, outage.queues, False)
-        self.events.at(outage.end_s, self._come_up, outage.queues)
-
-    def _set_online(self, queues: Iterable[int], online: bool) -> None:
-        for queue in queues:
-            self.online[queue] = online
-
-    def _go_down(self, queues: Iterable[int]) -> None:
-        """All that runs is lost; the broker learns of it when the heartbeat is missed."""
-        for queue in queues:
-            self.up[queue] = False
-            for job in list(self.running[queue]):
-                self._leave(job, "lost")
-                self.tally.lost += 1
-                self.events.after(self.scenario.heartbeat_s, self._missed, job, job.state)
-
-    def _missed(self, job: Job, state: int) -> None:
-        self._uncount(job, state)
-        self._attempt_failed(job)
-
-    def _come_up(self, queues: Iterable[int]) -> None:
-        for queue in queues:
-            self.up[queue] = True
-            self.online[queue] = True
-            self._start_jobs(queue)

@@ -56,7 +56,7 @@ def generate_2026(parameters: GridParameters, seed: int) -> Scenario:
     base = generate(parameters, seed)
     kinds = {name: _kind(kind) for name, kind in base.kinds.items()}
     queues = tuple(_queue(queue, sorted(kinds), seed) for queue in base.queues)
-    tasks = tuple(_task(task, base.sites, seed) for task in base.tasks)
+    tasks = tuple(task_2026(task, base.sites, seed) for task in base.tasks)
     first = 1 + max((task.number for task in tasks), default=0)
     before = _half_done(parameters, queues, base.sites, first, seed)
     running = _already_running(parameters, queues, kinds, tasks, first + len(before), seed)
@@ -107,7 +107,8 @@ def failing_pairs(queue: str, kinds: list[str], seed: int) -> dict[str, float]:
     return found
 
 
-def _task(task: Task, sites: tuple[Site, ...], seed: int) -> Task:
+def task_2026(task: Task, sites: tuple[Site, ...], seed: int) -> Task:
+    """A task with what tasks of a kind differ in."""
     random = stream(seed, task.number, "task figures")
     work, believed, memory = random.standard_normal(3).tolist()
     never, rate = float(random.random()) < TASK_NEVER, float(random.beta(*TASK_FAILURES))
@@ -149,7 +150,7 @@ def _half_done(
     left = stream(seed, "grid 2026", "jobs left").random(len(drawn))
     return tuple(
         dataclasses.replace(
-            _task(dataclasses.replace(task, number=first + place), sites, seed),
+            task_2026(dataclasses.replace(task, number=first + place), sites, seed),
             jobs=max(1, round(task.jobs * float(left[place]))),
             arrival_s=0.0,
             scouted=True,

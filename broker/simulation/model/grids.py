@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from broker.simulation.model import stresses
+from broker.simulation.model.coming_tasks import generate_long
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.generated_grid import GridParameters, generate
 from broker.simulation.model.grid_2026 import generate_2026
@@ -66,6 +67,7 @@ GRIDS: dict[str, Callable[[GridParameters, int], Scenario]] = {
     "2018": generate,
     "generated": generate,
     "2026": generate_2026,
+    "2026_weeks": generate_long,
 }
 #: The grid that is simulated where none is named. ``generated`` is the older name of ``2018``.
 USUAL = "2026"

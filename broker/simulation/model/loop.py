@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from time import process_time
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,7 +17,10 @@ from broker.simulation.model.information import GridView, Information
 from broker.simulation.model.job_states import NOT_YET, STAYS, TRANSFERRING, Job, TaskState
 from broker.simulation.model.policies.base import Factory, WaitingJobs
 from broker.simulation.model.records import RunColumns, Series, Tally
-from broker.simulation.model.scenario import Scenario, Task, check
+from broker.simulation.model.scenario import Scenario, Task, check, check_task
+
+if TYPE_CHECKING:
+    from broker.simulation.model.merit import Stats
 
 #: Seconds of virtual time between two looks at jobs that have waited for too long, at those that wait where jobs fail,
 #: and between two samples of the grid.
@@ -47,11 +52,42 @@ class TakesBack(Protocol):
         ...
 
 
+@runtime_checkable
+class LearnsFromRuns(Protocol):
+    """A policy that learns from how runs end."""
+
+    @property
+    def runs_read(self) -> int | None:
+        """Number of the first run that it has yet to read; None where its tuning reads none."""
+        ...
+
+
+class RunningFigures(Protocol):
+    """Figures that are summed up while a simulation goes on, so that tasks and runs can be forgotten."""
+
+    def task_ended(self, state: TaskState) -> None:
+        """Take a task up that is about to be forgotten."""
+        ...
+
+    def sample(self, grid: Grid) -> int:
+        """Take up the runs that have ended, and the bytes sent. Returns the number of the first run not taken up."""
+        ...
+
+    def stats(self, run: Run) -> Stats:
+        """The figures of merit of a simulation that has ended."""
+        ...
+
+    def sent_bytes(self) -> Sequence[float]:
+        """Bytes sent between sites by each sample of the grid."""
+        ...
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished simulation.
 
     Attributes:
+        figures: that have taken up what is not among ``runs`` and ``tasks``; None where all is there.
         policy: that steered it.
         seed: of the draws.
         runs: every run of a job; ``tasks`` in the order of their arrival.
@@ -69,6 +105,7 @@ class Run:
     drained_core_s: float
     decide_s: float
     total_s: float
+    figures: RunningFigures | None = None
 
 
 @dataclass(frozen=True)
@@ -90,13 +127,19 @@ class ClosedLoop:
         factory: makes the policy.
         seed: of all draws.
         progress: called with the virtual seconds done, once a virtual hour.
+        figures: that take tasks and runs up as they end, which are forgotten then; without them all is kept.
 
     Raises:
         SimulationError: the scenario cannot be simulated.
     """
 
     def __init__(
-        self, scenario: Scenario, factory: Factory, seed: int, progress: Callable[[float], None] | None = None
+        self,
+        scenario: Scenario,
+        factory: Factory,
+        seed: int,
+        progress: Callable[[float], None] | None = None,
+        figures: RunningFigures | None = None,
     ) -> None:
         self.scenario, self.seed = check(scenario), seed
         self.events = EventQueue()
@@ -105,18 +148,18 @@ class ClosedLoop:
         self.policy = factory(scenario, seed)
         if isinstance(self.policy, Seeing):
             self.policy.see(self.grid)
-        self._progress = progress
-        self._open_parents = {task.number: set(task.parents) for task in scenario.tasks}
+        self._progress, self._figures = progress, figures
+        self._open_parents = {task.number: set(task.parents) for task in scenario.tasks if task.parents}
         self._children: dict[int, list[Task]] = {}
         self._samples: list[tuple[float, ...]] = []
         self._shares: list[tuple[list[float], list[float]]] = []
         self.decide_s = 0.0
         self._next_nuclei_s = 0.0
         for task in scenario.tasks:
-            if not task.parents:
-                self.events.at(task.arrival_s, self._arrive, task)
             for parent in task.parents:
                 self._children.setdefault(parent, []).append(task)
+        self._arrivals, self._arrival_place = arrivals(scenario), self.events.reserve()
+        self._plan_arrival()
         self.grid.done = self._task_done
         self.events.at(scenario.cycle_s, self._cycle)
         self.events.at(TIMEOUT_PERIOD_S, self._timeouts)
@@ -132,11 +175,15 @@ class ClosedLoop:
         return self.result(process_time() - started)
 
     def result(self, total_s: float) -> Run:
-        """What has come of it so far; jobs that still run are noted as unfinished."""
+        """What has come of it so far; jobs that still run are noted as unfinished. With figures it cannot go on."""
         for jobs in self.grid.running:
             for job in jobs:
                 if not np.isnan(job.started_s):
                     self.grid.log_run(job, "unfinished")
+        if self._figures is not None:
+            for state in list(self.grid.tasks.values()):
+                self._forget(self._figures, state)
+            self.grid.log.drop(self._figures.sample(self.grid))
         return Run(
             scenario=self.scenario,
             policy=self.policy.name,
@@ -149,7 +196,19 @@ class ClosedLoop:
             drained_core_s=sum(slots.drained_core_s for slots in self.grid.slots),
             decide_s=self.decide_s,
             total_s=total_s,
+            figures=self._figures,
         )
+
+    def _plan_arrival(self) -> None:
+        """Plan the arrival of the next task that waits for no other."""
+        task = next(self._arrivals, None)
+        if task is not None:
+            self._arrival_place += 1
+            self.events.in_place(task.arrival_s, self._arrival_place, self._next_arrives, task)
+
+    def _next_arrives(self, task: Task) -> None:
+        self._plan_arrival()
+        self._arrive(task)
 
     def _arrive(self, task: Task) -> None:
         """Production gets a nucleus in the next cycle; output of analysis, and of what runs at first, stays there."""
@@ -162,6 +221,12 @@ class ClosedLoop:
             parents.discard(state.task.number)
             if not parents:
                 self.events.at(max(self.events.now, child.arrival_s), self._arrive, child)
+        if self._figures is not None:
+            self._forget(self._figures, state)
+
+    def _forget(self, figures: RunningFigures, state: TaskState) -> None:
+        figures.task_ended(state)
+        self.grid.free(state)
 
     def _cycle(self) -> None:
         """One cycle of the broker; one without work that is due costs nothing."""
@@ -209,7 +274,7 @@ class ClosedLoop:
         self.events.after(TIMEOUT_PERIOD_S, self._timeouts)
         waiting = self._waiting()
         if waiting.jobs:
-            for position in self.policy.overdue(self.information.view(), waiting):
+            for position in self._decided(self.policy.overdue, waiting):
                 self.grid.tally.timed_out += 1
                 self.grid.take_back(waiting.jobs[position])
 
@@ -217,8 +282,15 @@ class ClosedLoop:
         self.events.after(FAILING_PERIOD_S, self._take_back, failing)
         waiting = self._waiting()
         if waiting.jobs:
-            for position in failing(self.information.view(), waiting):
+            for position in self._decided(failing, waiting):
                 self.grid.take_back(waiting.jobs[position])
+
+    def _decided(self, which: Callable[[GridView, WaitingJobs], Sequence[int]], waiting: WaitingJobs) -> Sequence[int]:
+        """Which waiting jobs are taken back, with the time that this takes counted as spent on deciding."""
+        started = process_time()
+        found = which(self.information.view(), waiting)
+        self.decide_s += process_time() - started
+        return found
 
     def _waiting(self) -> WaitingColumns:
         jobs = [job for waiting in self.grid.waiting_jobs for job in waiting]
@@ -236,8 +308,16 @@ class ClosedLoop:
         if self._progress is not None:
             self._progress(self.events.now)
 
+    def _forget_runs(self, figures: RunningFigures) -> None:
+        """Drop the runs that are taken up, but for those that the policy has yet to read."""
+        done = figures.sample(self.grid)
+        read = self.policy.runs_read if isinstance(self.policy, LearnsFromRuns) else None
+        self.grid.log.drop(done if read is None else min(done, read))
+
     def _sample(self) -> None:
         self.events.after(SAMPLE_PERIOD_S, self._sample)
+        if self._figures is not None:
+            self._forget_runs(self._figures)
         grid = self.grid
         up = sum(
             queue.cores * queue.corepower for queue, is_up in zip(self.scenario.queues, grid.up, strict=True) if is_up
@@ -260,3 +340,12 @@ class ClosedLoop:
             share_hs06=np.array([got for got, _ in self._shares]),
             share_demand=np.array([asked for _, asked in self._shares]),
         )
+
+
+def arrivals(scenario: Scenario) -> Iterator[Task]:
+    """The tasks that wait for no other, in the order of arrival; equal ones in the order of the scenario."""
+    by_arrival = attrgetter("arrival_s")
+    known = iter(sorted((task for task in scenario.tasks if not task.parents), key=by_arrival))
+    if scenario.coming is None:
+        return known
+    return heapq.merge(known, (check_task(scenario, task) for task in scenario.coming), key=by_arrival)

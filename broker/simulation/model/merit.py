@@ -9,6 +9,17 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.simulation.model.loop import Run
+from broker.simulation.model.merit_parts import (
+    RunParts,
+    Window,
+    finish_of,
+    run_parts,
+    slowdowns_of,
+    tail_of,
+    waits_of,
+    work_of,
+)
+from broker.simulation.model.scenario import Scenario
 
 
 def survival_quantile(waited_s: Floats, started: Bools, probability: float) -> float:
@@ -28,9 +39,6 @@ def survival_quantile(waited_s: Floats, started: Bools, probability: float) -> f
     surviving = np.cumprod(np.where(start, 1.0 - 1.0 / at_risk, 1.0))
     reached = np.flatnonzero(surviving <= 1.0 - probability + 1e-12)
     return float(waited[reached[0]]) if len(reached) else math.inf
-
-
-BOUNDED_RUN_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -91,15 +99,15 @@ class Stats:
 
 def stats(run: Run) -> Stats:
     """The figures of a run between the warm-up and the end of its scenario."""
-    window = (0.0 if run.scenario.closed else run.scenario.warm_up_s, run.scenario.end_s)
+    if run.figures is not None:
+        return run.figures.stats(run)
+    window = window_of(run.scenario)
     runs, tally = run.runs, run.tally
-    use, useful = _use(run, window)
+    parts = run_parts(runs, _corepower(run), window)
+    use, useful = _use(run, parts, window)
     waited, started = _waits(run, window)
     finish, done = _finishes(run, window)
-    ended = (runs.end_s >= window[0]) & (runs.end_s < window[1])
-    good, bad = np.zeros(len(runs), dtype=np.bool_), np.zeros(len(runs), dtype=np.bool_)
-    good[runs.of("finished")], bad[runs.of("failed", "lost")] = True, True
-    finished, failed = int((ended & good).sum()), int((ended & bad).sum())
+    finished, failed = int((parts.ended & parts.good).sum()), int((parts.ended & parts.bad).sum())
     sent = np.array(tally.wan_bytes)[np.array(tally.wan_end_s) >= window[0]].sum() if len(tally.wan_bytes) else 0.0
     inside = (run.series.time_s >= window[0]) & (run.series.time_s <= window[1])
     return Stats(
@@ -110,13 +118,13 @@ def stats(run: Run) -> Stats:
         useful_use=useful,
         wait_median_s=survival_quantile(waited, started, 0.5),
         wait_95_s=survival_quantile(waited, started, 0.95),
-        slowdown=_slowdown(run, window),
+        slowdown=_mean(np.concatenate([np.empty(0), *(slowdowns_of(state, window) for state in run.tasks)])),
         finish_median_s=survival_quantile(finish, done, 0.5),
         finish_95_s=survival_quantile(finish, done, 0.95),
-        tail=_tail(run, window),
+        tail=_mean(np.array([tail for state in run.tasks if (tail := tail_of(state, window)) is not None])),
         makespan_s=_makespan(run),
-        share_deviation=_share_deviation(run, inside),
-        jain=_jain(run, window),
+        share_deviation=mean_share_deviation(run, inside),
+        jain=_jain(run, parts),
         wan_bytes=float(sent),
         wan_bytes_job=float(sent) / finished if finished else math.nan,
         transfers_waiting=_mean(run.series.transfers_waiting[inside]),
@@ -124,7 +132,7 @@ def stats(run: Run) -> Stats:
         timed_out=float(tally.timed_out),
         rebrokered=tally.rebrokered / tally.assigned_jobs if tally.assigned_jobs else math.nan,
         returned=tally.returned / tally.rebrokered if tally.rebrokered else 0.0,
-        wasted_hs06s=float((_inside(run, window) * _hs06(run))[bad].sum()),
+        wasted_hs06s=float(parts.busy_hs06s[parts.bad].sum()),
         drained_core_s=run.drained_core_s,
         finished=float(finished),
     )
@@ -134,20 +142,16 @@ def _mean(values: Floats) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _inside(run: Run, window: tuple[float, float]) -> Floats:
-    """(R,) seconds of each run inside the window."""
-    runs = run.runs
-    inside = np.minimum(runs.end_s, window[1]) - np.maximum(runs.start_s, window[0])
-    return np.asarray(np.maximum(0.0, inside), dtype=np.float64)
+def window_of(scenario: Scenario) -> Window:
+    """The time that figures are of: all of a closed scenario, else what follows the warm-up."""
+    return (0.0 if scenario.closed else scenario.warm_up_s, scenario.end_s)
 
 
-def _hs06(run: Run) -> Floats:
-    """(R,) HS06 that each run holds."""
-    power = np.array([queue.corepower for queue in run.scenario.queues])
-    return np.asarray(run.runs.cores * power[run.runs.queue], dtype=np.float64)
+def _corepower(run: Run) -> Floats:
+    return np.array([queue.corepower for queue in run.scenario.queues])
 
 
-def capacity_hs06s(run: Run, window: tuple[float, float]) -> float:
+def capacity_hs06s(run: Run, window: Window) -> float:
     """HS06 s of the slots that are up during the window."""
     scenario = run.scenario
     total = sum(queue.cores * queue.corepower for queue in scenario.queues) * (window[1] - window[0])
@@ -162,68 +166,32 @@ def capacity_hs06s(run: Run, window: tuple[float, float]) -> float:
     return total
 
 
-def _use(run: Run, window: tuple[float, float]) -> tuple[float, float]:
+def _use(run: Run, parts: RunParts, window: Window) -> tuple[float, float]:
     capacity = capacity_hs06s(run, window)
     if capacity <= 0 or not len(run.runs):
         return (0.0 if capacity > 0 else math.nan,) * 2
-    runs, inside, hs06 = run.runs, _inside(run, window), _hs06(run)
-    length = np.maximum(runs.end_s - runs.start_s, 1e-9)
-    good = runs.of("finished")
-    cpu = (inside / length * np.minimum(runs.execution_s, length) * runs.efficiency * hs06)[good]
-    return float((inside * hs06).sum() / capacity), float(cpu.sum() / capacity)
+    useful = parts.useful_hs06s[run.runs.of("finished")]
+    return float(parts.busy_hs06s.sum() / capacity), float(useful.sum() / capacity)
 
 
-def _delivered(run: Run, window: tuple[float, float]) -> float:
-    """By the work of jobs, which is the same wherever they run: a slow queue does not deliver more."""
-    states = [state for state in run.tasks if window[0] <= state.assignable_s < window[1]]
-    arrived = math.fsum(float(state.draws.work_hs06s.sum()) for state in states)
-    done = math.fsum(float(state.draws.work_hs06s[state.done_s <= window[1]].sum()) for state in states)
+def _delivered(run: Run, window: Window) -> float:
+    work = [work_of(state, window) for state in run.tasks]
+    arrived, done = math.fsum(one for one, _ in work), math.fsum(one for _, one in work)
     return done / arrived if arrived > 0 else math.nan
 
 
-def _waits(run: Run, window: tuple[float, float]) -> tuple[Floats, Bools]:
-    """Waiting times of the jobs that became assignable in the window, and whether they started."""
+def _waits(run: Run, window: Window) -> tuple[Floats, Bools]:
     waits, started = [np.empty(0)], [np.empty(0, dtype=np.bool_)]
     for state in run.tasks:
-        if window[0] <= state.assignable_s < window[1]:
-            begun = ~np.isnan(state.first_start_s)
-            waits.append(np.where(begun, state.first_start_s, window[1]) - state.assignable_s)
-            started.append(begun)
+        waited, begun = waits_of(state, window)
+        waits.append(waited)
+        started.append(begun)
     return np.concatenate(waits), np.concatenate(started)
 
 
-def _slowdown(run: Run, window: tuple[float, float]) -> float:
-    """Of finished jobs; the run is the last attempt's, from first start to output made."""
-    values = [np.empty(0)]
-    for state in run.tasks:
-        known = np.isfinite(state.done_s) & (state.assignable_s >= window[0])
-        length = (state.done_s - state.first_start_s)[known]
-        wait = (state.first_start_s - state.assignable_s)[known]
-        values.append(np.maximum(1.0, (wait + length) / np.maximum(length, BOUNDED_RUN_S)))
-    return _mean(np.concatenate(values))
-
-
-def _finishes(run: Run, window: tuple[float, float]) -> tuple[Floats, Bools]:
-    times, done = [], []
-    for state in run.tasks:
-        if window[0] <= state.task.arrival_s < window[1]:
-            ready = state.open_jobs == 0
-            ends = state.done_s[np.isfinite(state.done_s)] if ready else state.done_s[:0]
-            last = float(ends.max()) if len(ends) else window[1]
-            times.append(last - state.task.arrival_s)
-            done.append(bool(ready and len(ends)))
-    return np.array(times), np.array(done, dtype=np.bool_)
-
-
-def _tail(run: Run, window: tuple[float, float]) -> float:
-    """Tasks of at least 20 jobs, so that 5 % are a job."""
-    values = []
-    for state in run.tasks:
-        ends = np.sort(state.done_s[np.isfinite(state.done_s)]) - state.assignable_s
-        if state.open_jobs == 0 and len(ends) >= 20 and state.assignable_s >= window[0]:
-            reached = ends[math.ceil(0.95 * len(ends)) - 1]
-            values.append((ends[-1] - reached) / ends[-1] if ends[-1] > 0 else 0.0)
-    return _mean(np.array(values))
+def _finishes(run: Run, window: Window) -> tuple[Floats, Bools]:
+    found = [one for state in run.tasks if (one := finish_of(state, window)) is not None]
+    return np.array([time for time, _ in found]), np.array([done for _, done in found], dtype=np.bool_)
 
 
 def _makespan(run: Run) -> float:
@@ -246,7 +214,8 @@ def share_deviation(got: Floats, targets: Floats, demand: Floats) -> float:
     return float(np.abs(got[asking] / got[asking].sum() - wanted).sum() / 2)
 
 
-def _share_deviation(run: Run, inside: Bools) -> float:
+def mean_share_deviation(run: Run, inside: Bools) -> float:
+    """Mean deviation over the samples of a run that are ``inside``."""
     targets = np.array([weight for _, weight in run.scenario.shares])
     rows = zip(run.series.share_hs06[inside], run.series.share_demand[inside], strict=True)
     values = np.array([share_deviation(got, targets, demand) for got, demand in rows])
@@ -259,14 +228,17 @@ def jain(got: Floats) -> float:
     return float(got.sum() ** 2 / (len(got) * squares)) if squares > 0 else math.nan
 
 
-def _jain(run: Run, window: tuple[float, float]) -> float:
-    """Over users with demand: HS06 s got over the smaller of what was asked and the fair part."""
-    runs = run.runs
+def _jain(run: Run, parts: RunParts) -> float:
     users = 1 + max((state.task.user for state in run.tasks), default=0)
-    got = np.bincount(runs.user, weights=_inside(run, window) * _hs06(run), minlength=users)
+    got = np.bincount(run.runs.user, weights=parts.busy_hs06s, minlength=users).astype(np.float64)
     asked = np.zeros(users)
     for state in run.tasks:
         asked[state.task.user] += float(state.draws.work_hs06s.sum())
+    return jain_of(got, asked)
+
+
+def jain_of(got: Floats, asked: Floats) -> float:
+    """Over users with demand: HS06 s got over the smaller of what was asked and the fair part."""
     fair = fair_parts(asked, float(got.sum()))
     demanding = fair > 0
     return jain(np.minimum(got[demanding] / fair[demanding], 1.0))

@@ -20,9 +20,11 @@ TIMES = ("assigned_s", "start_s", "end_s", "execution_s", "efficiency", "hs06s")
 
 
 class RunLog:
-    """Runs of jobs as they end."""
+    """Runs of jobs as they end, numbered from 0; the first may have been dropped."""
 
     def __init__(self) -> None:
+        self._dropped = 0
+        self._analysis = array("b")
         self._numbers = {name: array("q") for name in ("task", "queue", "share", "user", "cores", "outcome")}
         self._times = {name: array("d") for name in TIMES}
 
@@ -41,8 +43,10 @@ class RunLog:
         execution_s: float,
         efficiency: float,
         hs06s: float,
+        analysis: bool = False,
     ) -> None:
         """Note one run: ``hs06s`` is cores times published core power times walltime."""
+        self._analysis.append(analysis)
         numbers, times = self._numbers, self._times
         numbers["task"].append(task)
         numbers["queue"].append(queue)
@@ -58,20 +62,53 @@ class RunLog:
         times["hs06s"].append(hs06s)
 
     def __len__(self) -> int:
-        return len(self._numbers["task"])
+        return self._dropped + len(self._analysis)
 
-    def ends(self, first: int, last: int) -> Iterator[tuple[int, int, Outcome, float, float]]:
-        """Task, queue, outcome, start and end (s) of some runs, in the order of their ends."""
+    @property
+    def kept(self) -> int:
+        """Runs that have not been dropped."""
+        return len(self._analysis)
+
+    def ends(self, first: int, last: int) -> Iterator[tuple[int, int, Outcome, float, float, bool]]:
+        """Task, queue, outcome, start, end (s) and whether it is a user's, of some runs in the order of their ends.
+
+        Raises:
+            IndexError: the first has been dropped.
+        """
         numbers, times = self._numbers, self._times
         columns = (numbers["task"], numbers["queue"], numbers["outcome"], times["start_s"], times["end_s"])
-        for task, queue, outcome, start_s, end_s in zip(*(column[first:last] for column in columns), strict=True):
-            yield task, queue, OUTCOMES[outcome], start_s, end_s
+        cut = slice(self._place(first), self._place(last))
+        for task, queue, outcome, start_s, end_s, analysis in zip(
+            *(column[cut] for column in columns), self._analysis[cut], strict=True
+        ):
+            yield task, queue, OUTCOMES[outcome], start_s, end_s, bool(analysis)
 
-    def columns(self) -> RunColumns:
-        """All runs as columns."""
-        columns: dict[str, Any] = {name: np.array(values, dtype=np.int64) for name, values in self._numbers.items()}
-        columns |= {name: np.array(values, dtype=np.float64) for name, values in self._times.items()}
+    def columns(self, first: int | None = None) -> RunColumns:
+        """The runs that are kept, or those from ``first`` on, as columns.
+
+        Raises:
+            IndexError: the first has been dropped.
+        """
+        cut = slice(0 if first is None else self._place(first), None)
+        numbers, times = self._numbers.items(), self._times.items()
+        columns: dict[str, Any] = {name: np.array(column[cut], dtype=np.int64) for name, column in numbers}
+        columns |= {name: np.array(column[cut], dtype=np.float64) for name, column in times}
         return RunColumns(**columns)
+
+    def drop(self, before: int) -> None:
+        """Forget the runs before a number."""
+        cut = slice(0, max(0, before - self._dropped))
+        del self._analysis[cut]
+        for numbers in self._numbers.values():
+            del numbers[cut]
+        for times in self._times.values():
+            del times[cut]
+        self._dropped = max(self._dropped, before)
+
+    def _place(self, number: int) -> int:
+        if number < self._dropped:
+            raise IndexError(f"run {number} has been dropped; the first kept is {self._dropped}")
+        return number - self._dropped
 
 
 @dataclass(frozen=True)

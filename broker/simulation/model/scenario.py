@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.job_kinds import KINDS, JobKind
 from broker.simulation.model.right_sizing import Requests
+from broker.simulation.model.scenario_times import check_times, refuse
 from broker.snapshot.raw import RawSource
 
 PullOrPush = Literal["pull", "push"]
-#: Shortest seconds between two cycles or readings, longest time, and most jobs of a task and cores of a queue:
-#: beyond these a simulation would go on without end, or out of memory.
-LEAST_PERIOD_S, MOST_DAYS, MOST_JOBS, MOST_CORES = 0.1, 1000.0, 1_000_000, 10_000_000
+#: Most jobs of a task and cores of a queue: beyond these a simulation would go out of memory.
+MOST_JOBS, MOST_CORES = 1_000_000, 10_000_000
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,24 @@ class Task:
     scouted: bool = False
 
 
+class ComingTasks(Protocol):
+    """Further tasks of a scenario, made as they come; none of them has parents."""
+
+    @property
+    def users(self) -> int:
+        """Their users are below this number."""
+        ...
+
+    @property
+    def shapes(self) -> tuple[tuple[int, str], ...]:
+        """Each share with each kind of job that its tasks may have."""
+        ...
+
+    def __iter__(self) -> Iterator[Task]:
+        """The tasks in the order of arrival, the same each time."""
+        ...
+
+
 @dataclass(frozen=True)
 class TransferFailures:
     """How often transfers fail: an attempt on each link by pair of sites, and the stage-in of a job anywhere."""
@@ -189,6 +207,7 @@ class Scenario:
             of its ``scouts``, or a ``learned`` quantile; only where memory is enforced.
         counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
         transfer_outages: of storages and links.
+        coming: tasks that arrive beside ``tasks`` and are made as they come; None for none.
         known: sources of a stored snapshot that do not move, in place of the made ones.
     """
 
@@ -224,6 +243,7 @@ class Scenario:
     transfer_outages: tuple[TransferOutage, ...] = ()
     known: tuple[RawSource, ...] = ()
     requests: Requests = "asked"
+    coming: ComingTasks | None = None
 
     @property
     def end_s(self) -> float:
@@ -237,138 +257,101 @@ def check(scenario: Scenario) -> Scenario:
     Raises:
         SimulationError: it cannot; the message names the entry and what to change.
     """
-    _check_times(scenario)
+    check_times(scenario)
     _check_sites(scenario)
     _check_queues(scenario)
     _check_tasks(scenario)
     return scenario
 
 
-def _refuse(what: str, where: str, remedy: str) -> None:
-    raise SimulationError(what, where, remedy)
-
-
-def _check_times(scenario: Scenario) -> None:
-    positive = {
-        "days": scenario.days,
-        "cycle_s": scenario.cycle_s,
-        "task_cycle_s": scenario.task_cycle_s,
-        "job_timeout_s": scenario.job_timeout_s,
-        "heartbeat_s": scenario.heartbeat_s,
-        "output_lifetime_s": scenario.output_lifetime_s,
-    }
-    for key, value in positive.items():
-        if not (value > 0 and math.isfinite(value)):
-            _refuse(f"{key} is {value}", scenario.name, "give a positive number")
-    ages, pilots = scenario.ages, scenario.pilots
-    periods = {"cycle_s": scenario.cycle_s, "task_cycle_s": scenario.task_cycle_s}
-    periods |= {f"ages.{key}": value for key, value in vars(ages).items() if key != "own_counters" and value > 0}
-    for key, value in periods.items():
-        if value < LEAST_PERIOD_S:
-            _refuse(f"{key} is {value}", scenario.name, f"take at least {LEAST_PERIOD_S} s: it would never end")
-    if scenario.days > MOST_DAYS:
-        _refuse(f"days is {scenario.days}", scenario.name, f"simulate at most {MOST_DAYS:.0f} days")
-    not_negative = {
-        "warm_up_s": scenario.warm_up_s,
-        "network_batch_s": scenario.network_batch_s,
-        "drain_after_s": scenario.drain_after_s,
-        **{f"ages.{key}": value for key, value in vars(ages).items() if key != "own_counters"},
-        **{f"pilots.{key}": value for key, value in vars(pilots).items()},
-    }
-    for key, value in not_negative.items():
-        if not (value >= 0 and math.isfinite(value)):
-            _refuse(f"{key} is {value}", scenario.name, "times are not negative")
-    if scenario.warm_up_s >= scenario.end_s:
-        _refuse(
-            f"the warm-up of {scenario.warm_up_s} s is not shorter than the {scenario.end_s} s simulated",
-            scenario.name,
-            "simulate more days, or warm up for less",
-        )
-    failing = scenario.transfer_failures
-    if not all(0 <= rate <= 1 for rate in (failing.stage_in, *failing.links.values())) or scenario.scouts < 0:
-        _refuse("transfer_failures or scouts", scenario.name, "give rates from 0 to 1, and scouts not below 0")
-    if scenario.attempts < 1 or scenario.transfers_a_link < 1:
-        _refuse("attempts and transfers_a_link are at least 1", scenario.name, "give a positive whole number")
-
-
 def _check_sites(scenario: Scenario) -> None:
     if not scenario.sites or not any(site.is_nucleus for site in scenario.sites):
-        _refuse("no site is a nucleus", scenario.name, "output needs somewhere to go: make one a nucleus")
+        refuse("no site is a nucleus", scenario.name, "output needs somewhere to go: make one a nucleus")
     for site in scenario.sites:
         if not (site.storage_out > 0 and site.storage_in > 0):
-            _refuse("a storage without bandwidth", f"site {site.name}", "give positive bytes/s in and out")
+            refuse("a storage without bandwidth", f"site {site.name}", "give positive bytes/s in and out")
         if not 0 <= site.storage_used <= site.storage_total:
-            _refuse("used space is not between 0 and the total", f"site {site.name}", "correct the space")
+            refuse("used space is not between 0 and the total", f"site {site.name}", "correct the space")
     if not scenario.default_link_bytes_s > 0:
-        _refuse("a link without bandwidth", "default_link_bytes_s", "give positive bytes/s")
+        refuse("a link without bandwidth", "default_link_bytes_s", "give positive bytes/s")
     known = range(len(scenario.sites))
     for broken in scenario.transfer_outages:
         if {*broken.sites, *(site for link in broken.links for site in link)} - set(known):
-            _refuse("an outage of a storage or link that does not exist", scenario.name, "name sites by position")
+            refuse("an outage of a storage or link that does not exist", scenario.name, "name sites by position")
         if not 0 <= broken.start_s < broken.end_s:
-            _refuse(f"an outage from {broken.start_s} to {broken.end_s} s", scenario.name, "it ends after it starts")
+            refuse(f"an outage from {broken.start_s} to {broken.end_s} s", scenario.name, "it ends after it starts")
     for (source, target), value in scenario.link_bytes_s.items():
         if source not in known or target not in known:
-            _refuse(f"a link from site {source} to site {target}", scenario.name, "name sites of the scenario")
+            refuse(f"a link from site {source} to site {target}", scenario.name, "name sites of the scenario")
         if not value > 0:
             names = f"link {scenario.sites[source].name} to {scenario.sites[target].name}"
-            _refuse("a link without bandwidth", names, "give positive bytes/s")
+            refuse("a link without bandwidth", names, "give positive bytes/s")
 
 
 def _check_queues(scenario: Scenario) -> None:
     if sum(queue.cores for queue in scenario.queues) <= 0:
-        _refuse("no queue has any cores", scenario.name, "a grid without capacity cannot run work")
+        refuse("no queue has any cores", scenario.name, "a grid without capacity cannot run work")
     for queue in scenario.queues:
         where = f"queue {queue.name}"
         if queue.nodes < 0 or queue.node_cores < 0 or queue.node_memory_gb < 0:
-            _refuse("negative capacity", where, "correct nodes, cores and memory")
+            refuse("negative capacity", where, "correct nodes, cores and memory")
         if queue.cores > MOST_CORES:
-            _refuse(f"{queue.cores} cores", where, f"a queue has at most {MOST_CORES}")
+            refuse(f"{queue.cores} cores", where, f"a queue has at most {MOST_CORES}")
         if not (0 < queue.corepower < math.inf and 0 < queue.hidden_speed < math.inf):
-            _refuse("core power or speed is not positive", where, "give HS06 a core, such as 10")
+            refuse("core power or speed is not positive", where, "give HS06 a core, such as 10")
         if not (0 <= queue.failure_rate <= 1 and 0 < queue.fails_after <= 1):
-            _refuse("failure_rate or fails_after is no probability", where, "give numbers from 0 to 1")
+            refuse("failure_rate or fails_after is no probability", where, "give numbers from 0 to 1")
         if not all(0 < factor < math.inf for factor in queue.efficiency_of_type.values()):
-            _refuse("efficiency_of_type is not positive", where, "give factors such as 0.9")
+            refuse("efficiency_of_type is not positive", where, "give factors such as 0.9")
         if not 0 <= queue.site < len(scenario.sites):
-            _refuse(f"there is no site {queue.site}", where, "name a site of the scenario")
+            refuse(f"there is no site {queue.site}", where, "name a site of the scenario")
     for outage in scenario.outages:
         if set(outage.queues) - set(range(len(scenario.queues))):
-            _refuse("an outage of a queue that does not exist", scenario.name, "name queues by position, from 0")
+            refuse("an outage of a queue that does not exist", scenario.name, "name queues by position, from 0")
         if not 0 <= outage.start_s < outage.end_s:
-            _refuse(f"an outage from {outage.start_s} to {outage.end_s} s", scenario.name, "it ends after it starts")
+            refuse(f"an outage from {outage.start_s} to {outage.end_s} s", scenario.name, "it ends after it starts")
 
 
 def _check_tasks(scenario: Scenario) -> None:
     numbers = {task.number for task in scenario.tasks}
     if len(numbers) != len(scenario.tasks):
-        _refuse("two tasks have the same number", scenario.name, "number them distinctly")
+        refuse("two tasks have the same number", scenario.name, "number them distinctly")
     for task in scenario.tasks:
-        where = f"task {task.number}"
-        if task.kind not in scenario.kinds:
-            _refuse(f"no kind of job is called {task.kind}", where, f"take one of {', '.join(scenario.kinds)}")
-        if task.jobs > MOST_JOBS:
-            _refuse(f"{task.jobs} jobs", where, f"a task has at most {MOST_JOBS}: make several")
-        if set(task.sources) - set(range(len(scenario.sites))):
-            _refuse("input at a site that does not exist", where, "name sites by position, from 0")
-        if not 0 < task.believed_factor < math.inf or not math.isfinite(task.priority) or task.user < 0:
-            _refuse("believed_factor, priority or user", where, "give a positive factor, a number, a user from 0 on")
-        if task.jobs < 1 or not task.arrival_s >= 0:
-            _refuse(f"{task.jobs} jobs at {task.arrival_s} s", where, "give at least one job and a time not below 0")
-        if not 0 <= task.share < len(scenario.shares):
-            _refuse(f"there is no share {task.share}", where, "name a share of the scenario")
-        if not (0 < task.work_factor < math.inf and 0 < task.memory_factor < math.inf and 0 <= task.failure_rate <= 1):
-            _refuse("work_factor, memory_factor or failure_rate", where, "give positive factors, a rate from 0 to 1")
-        if not -1 <= task.running_at < len(scenario.queues):
-            _refuse(f"there is no queue {task.running_at}", where, "name a queue by position, from 0")
+        check_task(scenario, task)
         if set(task.parents) - numbers:
-            _refuse("a parent that does not exist", where, "name tasks of the scenario")
+            refuse("a parent that does not exist", f"task {task.number}", "name tasks of the scenario")
     try:
         list(TopologicalSorter({task.number: task.parents for task in scenario.tasks}).static_order())
     except CycleError as error:
         chain = " -> ".join(str(number) for number in error.args[1])
-        _refuse("a full chain that waits for itself", f"tasks {chain}", "remove one of these parents")
+        refuse("a full chain that waits for itself", f"tasks {chain}", "remove one of these parents")
     _check_fit(scenario)
+
+
+def check_task(scenario: Scenario, task: Task) -> Task:
+    """The task, if it can be simulated in the scenario; its number and parents are not looked at.
+
+    Raises:
+        SimulationError: it cannot.
+    """
+    where = f"task {task.number}"
+    if task.kind not in scenario.kinds:
+        refuse(f"no kind of job is called {task.kind}", where, f"take one of {', '.join(scenario.kinds)}")
+    if task.jobs > MOST_JOBS:
+        refuse(f"{task.jobs} jobs", where, f"a task has at most {MOST_JOBS}: make several")
+    if set(task.sources) - set(range(len(scenario.sites))):
+        refuse("input at a site that does not exist", where, "name sites by position, from 0")
+    if not 0 < task.believed_factor < math.inf or not math.isfinite(task.priority) or task.user < 0:
+        refuse("believed_factor, priority or user", where, "give a positive factor, a number, a user from 0 on")
+    if task.jobs < 1 or not task.arrival_s >= 0:
+        refuse(f"{task.jobs} jobs at {task.arrival_s} s", where, "give at least one job and a time not below 0")
+    if not 0 <= task.share < len(scenario.shares):
+        refuse(f"there is no share {task.share}", where, "name a share of the scenario")
+    if not (0 < task.work_factor < math.inf and 0 < task.memory_factor < math.inf and 0 <= task.failure_rate <= 1):
+        refuse("work_factor, memory_factor or failure_rate", where, "give positive factors, a rate from 0 to 1")
+    if not -1 <= task.running_at < len(scenario.queues):
+        refuse(f"there is no queue {task.running_at}", where, "name a queue by position, from 0")
+    return task
 
 
 def _check_fit(scenario: Scenario) -> None:
@@ -376,7 +359,7 @@ def _check_fit(scenario: Scenario) -> None:
     for name in sorted(shapes):
         kind = scenario.kinds[name]
         if not any(fits(queue, kind) for queue in scenario.queues):
-            _refuse(
+            refuse(
                 f"jobs of kind {name} fit no queue: {kind.cores} cores and {kind.cores * kind.memory_gb_core:g} GB",
                 scenario.name,
                 "give a queue a node of that size, or remove the tasks of that kind",

@@ -58,7 +58,6 @@ class Transfers:
         self.network = Network(events, np.concatenate([ways_out, ways_in, links.ravel()]), scenario.network_batch_s)
         self._queues: dict[tuple[int, int], deque[_Sending]] = {}
         self._active: dict[tuple[int, int], int] = {}
-        self._nearest: dict[tuple[int, tuple[int, ...]], int] = {}
         self.waiting = 0
 
     def bandwidth(self, source: int, target: int) -> float:
@@ -67,6 +66,8 @@ class Transfers:
 
     def out(self, source: int, target: int) -> bool:
         """Whether nothing passes from one site to another now; with the same site twice, whether its storage is out."""
+        if not self._scenario.transfer_outages:
+            return False
         now = self._events.now
         return any(
             broken.start_s <= now < broken.end_s
@@ -76,11 +77,9 @@ class Transfers:
 
     def source_for(self, site: int, sources: Sequence[int]) -> int:
         """The site from which a job reads: its own if the input is there, else that with the widest link."""
-        key = (site, tuple(sources))
-        if key not in self._nearest:
-            others = sorted(sources, key=lambda source: (-self.bandwidth(source, site), source))
-            self._nearest[key] = site if site in sources else others[0]
-        return self._nearest[key]
+        if site in sources or not sources:
+            return site
+        return min(sources, key=lambda source: (-self.bandwidth(source, site), source))
 
     def reached_source(self, site: int, sources: Sequence[int]) -> int | None:
         """The same among those that are not out, None where all are; without sources the site itself."""

@@ -65,29 +65,32 @@ class UserLoad:
     """
 
     def __init__(self, scenario: Scenario) -> None:
-        analysis = [task for task in scenario.tasks if scenario.kinds[task.kind].analysis]
-        groups = sorted({(task.share, scenario.kinds[task.kind].cores > 1) for task in analysis})
+        self._kinds, coming = scenario.kinds, scenario.coming
+        shapes = {(task.share, task.kind) for task in scenario.tasks} | set(coming.shapes if coming else ())
+        groups = sorted({self._group(share, kind) for share, kind in shapes if self._kinds[kind].analysis})
         self._groups: tuple[Group, ...] = tuple(groups)
-        self._of_task = {
-            task.number: groups.index((task.share, scenario.kinds[task.kind].cores > 1)) for task in analysis
-        }
-        users = 1 + max((task.user for task in analysis), default=-1)
+        self._place = {group: place for place, group in enumerate(groups)}
+        own = [task.user for task in scenario.tasks if self._kinds[task.kind].analysis]
+        users = max(1 + max(own, default=-1), coming.users if coming else 0)
         self._jobs = np.zeros((users, len(groups), len(scenario.queues), 2), dtype=np.int32)
         self.starts = Starts(len(scenario.queues))
 
+    def _group(self, share: int, kind: str) -> Group:
+        return share, self._kinds[kind].cores > 1
+
     def wait(self, task: Task, queue: int, jobs: int) -> None:
         """Count jobs that wait at a queue from now on; below 0 that do no more."""
-        self._jobs[task.user, self._of_task[task.number], queue, 0] += jobs
+        self._jobs[task.user, self._place[self._group(task.share, task.kind)], queue, 0] += jobs
 
     def start(self, task: Task, queue: int) -> None:
         """Count a job that waited as one that runs."""
-        own = self._jobs[task.user, self._of_task[task.number], queue]
+        own = self._jobs[task.user, self._place[self._group(task.share, task.kind)], queue]
         own[0] -= 1
         own[1] += 1
 
     def end(self, task: Task, queue: int, *, ran: bool) -> None:
         """Count a job no more that ran, or that was about to."""
-        self._jobs[task.user, self._of_task[task.number], queue, int(ran)] -= 1
+        self._jobs[task.user, self._place[self._group(task.share, task.kind)], queue, int(ran)] -= 1
 
     def read(self, now_s: float) -> UserReading:
         """The counts as they are now."""
@@ -102,5 +105,5 @@ class UserLoad:
 
     def note(self, reading: UserReading, task: Task, queue: int, jobs: int) -> None:
         """Add jobs that were assigned since to a reading."""
-        if task.number in self._of_task:
-            reading.jobs[task.user, self._of_task[task.number], queue, 0] += jobs
+        if self._kinds[task.kind].analysis:
+            reading.jobs[task.user, self._place[self._group(task.share, task.kind)], queue, 0] += jobs

@@ -29,6 +29,8 @@ from broker.simulation.model.real.snapshots import SnapshotKeeper
 from broker.simulation.model.real.task_work import task_work
 from broker.simulation.model.real.user_figures import analysis_request
 from broker.simulation.model.scenario import Scenario
+from broker.snapshot.sources.queue_health import QUEUE_HEALTH
+from broker.snapshot.sources.task_failures import TASK_FAILURES
 from broker.work.assemble import CycleWork
 
 TASKS, JOBS, ANALYSIS = "production_task", "production_job", "analysis_job"
@@ -104,7 +106,7 @@ class Brokered:
                 placed = zip(queues.tolist(), jobs.tolist(), strict=True)
                 assignments += [Assignment(number, queue, count) for queue, count in placed]
                 for queue, count in zip(queues.tolist(), jobs.tolist(), strict=True):
-                    self.keeper.health.note_sent(self.scenario.queues[queue].name, number, count)
+                    self.keeper.health.note_sent(self.scenario.queues[queue].name, count, analysis=name == ANALYSIS)
             self._note_faults(running.faults)
         return assignments
 
@@ -141,6 +143,12 @@ class Brokered:
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """The jobs that timeouts and rebrokerages take back."""
         return self._endings.overdue(view, waiting)
+
+    @property
+    def runs_read(self) -> int | None:
+        """Number of the first run that it has yet to learn from; None where no rule or step learns from runs."""
+        learns = any(sources & {QUEUE_HEALTH, TASK_FAILURES} for sources in self._sources.values())
+        return self.keeper.health.read if learns or self.takes_back else None
 
     @property
     def takes_back(self) -> bool:

@@ -29,17 +29,15 @@ class HealthKeeper:
         limits: of the test.
 
     Attributes:
+        read: number of the first run that has not been read.
         most_probes: the most jobs that were sent in one probation.
         closings: each exclusion of a queue: when (s), which queue and kind, and after how many counted failures.
     """
 
     def __init__(self, scenario: Scenario, limits: HealthLimits | None = None) -> None:
         self._names = [queue.name for queue in scenario.queues]
-        self._kind = {
-            task.number: ANALYSIS if scenario.kinds[task.kind].analysis else PRODUCTION for task in scenario.tasks
-        }
         self._fold = HealthFold(HealthLimits() if limits is None else limits)
-        self._read, self._next_s, self.most_probes = 0, 0.0, 0
+        self.read, self._next_s, self.most_probes = 0, 0.0, 0
         self._learned: LearnedQueues = {}
         self._failing: FailingTasks = {}
         self._probes: dict[tuple[str, str], tuple[float, int]] = {}
@@ -55,17 +53,17 @@ class HealthKeeper:
         if view.runs is None or view.now_s < self._next_s:
             return self._with_probes()
         self._next_s = view.now_s + PERIOD_S
-        for task, queue, outcome, start_s, end_s in view.runs.ends(self._read, view.runs_read):
+        for task, queue, outcome, start_s, end_s, analysis in view.runs.ends(self.read, view.runs_read):
             if outcome in ("finished", "failed", "lost"):
                 end: Literal["finished", "failed"] = "finished" if outcome == "finished" else "failed"
-                name, kind = self._names[queue], self._kind[task]
+                name, kind = self._names[queue], ANALYSIS if analysis else PRODUCTION
                 before = self._fold.places.get((name, kind, ""))
                 was = "" if before is None else before.state
                 self._fold.add(EndedJob(epoch_s + end_s, 0, name, kind, task, end, epoch_s + start_s))
                 place = self._fold.places[name, kind, ""]
                 if place.state == "excluded" != was:
                     self.closings.append((end_s, name, kind, place.failed))
-        self._read = view.runs_read
+        self.read = view.runs_read
         self._fold.advance(epoch_s + view.now_s)
         self._fold.forget_tasks(epoch_s + view.now_s)
         self._learned = {
@@ -76,9 +74,9 @@ class HealthKeeper:
         self._failing = _failing_tasks(self._fold)
         return self._with_probes()
 
-    def note_sent(self, queue: str, task: int, jobs: int) -> None:
-        """Count jobs of a task that were sent to a queue: to one on probation they are probe jobs."""
-        place = self._fold.places.get((queue, self._kind[task], ""))
+    def note_sent(self, queue: str, jobs: int, *, analysis: bool) -> None:
+        """Count jobs that were sent to a queue: to one on probation they are probe jobs."""
+        place = self._fold.places.get((queue, ANALYSIS if analysis else PRODUCTION, ""))
         if place is not None and place.state == "probation":
             began_s, sent = self._probes.get((queue, place.kind), (place.changed_s, 0))
             sent = jobs + (sent if began_s == place.changed_s else 0)

@@ -1,0 +1,71 @@
+"""Times of a scenario with which a simulation can go on, and comes to an end."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from broker.simulation.model.errors import SimulationError
+
+if TYPE_CHECKING:
+    from broker.simulation.model.scenario import Scenario
+
+#: Shortest seconds between two cycles or readings, and longest time: beyond these a simulation would go on without end.
+LEAST_PERIOD_S, MOST_DAYS = 0.1, 1000.0
+
+
+def refuse(what: str, where: str, remedy: str) -> None:
+    """Refuse a scenario.
+
+    Raises:
+        SimulationError: always.
+    """
+    raise SimulationError(what, where, remedy)
+
+
+def check_times(scenario: Scenario) -> None:
+    """Refuse times with which a simulation cannot go on, or would have no end.
+
+    Raises:
+        SimulationError: one is so.
+    """
+    positive = {
+        "days": scenario.days,
+        "cycle_s": scenario.cycle_s,
+        "task_cycle_s": scenario.task_cycle_s,
+        "job_timeout_s": scenario.job_timeout_s,
+        "heartbeat_s": scenario.heartbeat_s,
+        "output_lifetime_s": scenario.output_lifetime_s,
+    }
+    for key, value in positive.items():
+        if not (value > 0 and math.isfinite(value)):
+            refuse(f"{key} is {value}", scenario.name, "give a positive number")
+    ages, pilots = scenario.ages, scenario.pilots
+    periods = {"cycle_s": scenario.cycle_s, "task_cycle_s": scenario.task_cycle_s}
+    periods |= {f"ages.{key}": value for key, value in vars(ages).items() if key != "own_counters" and value > 0}
+    for key, value in periods.items():
+        if value < LEAST_PERIOD_S:
+            refuse(f"{key} is {value}", scenario.name, f"take at least {LEAST_PERIOD_S} s: it would never end")
+    if scenario.days > MOST_DAYS:
+        refuse(f"days is {scenario.days}", scenario.name, f"simulate at most {MOST_DAYS:.0f} days")
+    not_negative = {
+        "warm_up_s": scenario.warm_up_s,
+        "network_batch_s": scenario.network_batch_s,
+        "drain_after_s": scenario.drain_after_s,
+        **{f"ages.{key}": value for key, value in vars(ages).items() if key != "own_counters"},
+        **{f"pilots.{key}": value for key, value in vars(pilots).items()},
+    }
+    for key, value in not_negative.items():
+        if not (value >= 0 and math.isfinite(value)):
+            refuse(f"{key} is {value}", scenario.name, "times are not negative")
+    if scenario.warm_up_s >= scenario.end_s:
+        refuse(
+            f"the warm-up of {scenario.warm_up_s} s is not shorter than the {scenario.end_s} s simulated",
+            scenario.name,
+            "simulate more days, or warm up for less",
+        )
+    failing = scenario.transfer_failures
+    if not all(0 <= rate <= 1 for rate in (failing.stage_in, *failing.links.values())) or scenario.scouts < 0:
+        refuse("transfer_failures or scouts", scenario.name, "give rates from 0 to 1, and scouts not below 0")
+    if scenario.attempts < 1 or scenario.transfers_a_link < 1:
+        refuse("attempts and transfers_a_link are at least 1", scenario.name, "give a positive whole number")
