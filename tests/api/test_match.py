@@ -57,6 +57,29 @@ def sent(database: Database) -> int:
         return int(connection.execute(query).scalar_one())
 
 
+@pytest.fixture
+def held(shared: Database) -> Iterator[None]:
+    """Node n1 of the queue is held, n2 was."""
+    with shared.begin() as connection:
+        connection.exec_driver_sql("TRUNCATE broker.held_nodes")
+        connection.exec_driver_sql("""
+            INSERT INTO broker.held_nodes VALUES ('QUEUE_A', 'n1', now() + interval '10 min', 7, 7, 2),
+                ('QUEUE_A', 'n2', now() - interval '1 min', 7, 7, 2)""")
+    yield
+    with shared.begin() as connection:
+        connection.exec_driver_sql("TRUNCATE broker.held_nodes")
+
+
+@pytest.mark.usefixtures("held")
+def test_the_pilot_of_a_node_that_is_held_gets_none_and_the_others_do(client: httpx.Client, shared: Database) -> None:
+    for host in ("n1", "slot1_2@n1"):
+        answer = match(client, host=host)
+        assert (answer["pandaid"], answer["reason"], answer["rejected"]) == (None, "avoid node", {})
+    assert match(client, host="n1", pilot="p1", request_number=1)["pandaid"] is None and sent(shared) == 0
+    assert all(match(client, **asked)["pandaid"] for asked in ({}, {"host": "n2"}, {"host": "slot1@n3"}))
+    assert sent(shared) == 3
+
+
 def test_the_same_request_gets_the_same_job(client: httpx.Client, shared: Database) -> None:
     first = match(client, pilot="p1", request_number=1)
     assert first["pandaid"] and not first["repeated"]

@@ -227,6 +227,8 @@ def test_the_health_of_the_whole_is_counted(database: Database, tmp_path: Path) 
                     ('timeouts', 'r', 'brake', now(), now() + interval '1 h'),
                     ('cric', 'r', 'ann', now(), now() + interval '1 h'),
                     ('sites', 'r', 'ann', now() - interval '2 h', now() - interval '1 h');
+                INSERT INTO broker.held_nodes VALUES ('Q', 'a', now() + interval '1 h', 7, 7, 2),
+                    ('Q', 'b', now() + interval '1 h', 7, 7, 2), ('R', 'a', now() - interval '1 h', 7, 7, 2);
                 INSERT INTO broker.plugin_calls
                 VALUES (date_trunc('hour', now()), 'production_job', 'fell_back', 'r', 3);
                 INSERT INTO doma_panda.jobsactive4 (pandaid, jobstatus, vo, gshare) VALUES
@@ -253,6 +255,7 @@ def test_the_health_of_the_whole_is_counted(database: Database, tmp_path: Path) 
     }
     assert found["broker_agent_paused", "brake", "timeouts"] == found["broker_agent_paused", "cric", "operator"] == 1
     assert ("broker_agent_paused", "operator", "sites") not in found
+    assert found["broker_nodes_held", "Q"] == 2 and ("broker_nodes_held", "R") not in found
     assert found["broker_plugin_calls_total", "fell_back", "production_job", "r"] == 2
     assert found["broker_jobs", "A", "atlas", "running"] == 2 and found["broker_jobs", "", "", "activated"] == 1
     told = {

@@ -10,6 +10,7 @@ from markupsafe import escape
 
 from broker.api.server import ApiServer
 from broker.decisions.answers.known_reasons import known_reasons
+from broker.store.connection.database import Database
 from tests.brokerages.small_grid import TASK
 
 PAGES = [
@@ -139,3 +140,18 @@ def test_a_new_nonce_for_each_page(stranger: httpx.Client) -> None:
 def test_a_page_asked_for_again_has_the_same_size(site: ApiServer, stranger: httpx.Client) -> None:
     sizes = {len(stranger.get("/glossary").content) for _ in range(20)}
     assert len(sizes) == 1
+
+
+def test_the_page_of_a_queue_names_its_nodes_that_are_held(stranger: httpx.Client, decided: Database) -> None:
+    address, line = "/queues/ALPHA_MCORE", "No jobs go to bad.node until"
+    assert line not in stranger.get(address).text
+    with decided.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO broker.held_nodes VALUES ('ALPHA_MCORE', 'bad.node', now() + interval '99 years', 7, 8, 2)"
+        )
+    try:
+        assert line in stranger.get(address).text and "7 of 8 jobs of 2 tasks failed" in stranger.get(address).text
+        assert "nodes_held" in stranger.get("/api/v1/alarms").text and "bad.node" in stranger.get("/alarms").text
+    finally:
+        with decided.begin() as connection:
+            connection.exec_driver_sql("TRUNCATE broker.held_nodes")

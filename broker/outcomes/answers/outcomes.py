@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from broker.domain.queue_health import HealthLimits, QueueHealth
 from broker.outcomes.model.record import wait_quantile_min
+from broker.outcomes.statements.held_nodes import HeldNode, read_held
 from broker.outcomes.statements.outcome_rows import RecordLine, record_since, unhealthy_places
 from broker.rules.shared.filters.queue_unhealthy import limit_percent
 from broker.store.query_context import Answer, Asking
@@ -90,6 +91,19 @@ def outcomes_answer(asking: Asking, *, hours: float = 24.0, queue: str | None = 
 def unhealthy(asking: Asking, queue: str | None = None) -> tuple[PlaceHealth, ...]:
     """The queues and nodes that are not healthy, of all queues or one, the worst first."""
     return tuple(_place(one) for one in unhealthy_places(asking.connection, queue))
+
+
+def held_nodes(asking: Asking, queue: str | None = None) -> list[HeldNode]:
+    """The nodes whose pilots are given no jobs now, of all queues or one."""
+    return read_held(asking.connection, asking.now, queue)
+
+
+def held_sentence(one: HeldNode) -> str:
+    """Such as: n1 until 2026-08-01 12:30Z, where 7 of 7 jobs of 2 tasks failed."""
+    until = one.held_until.astimezone(UTC)
+    return (
+        f"{one.node} until {until:%Y-%m-%d %H:%M}Z, where {one.failed} of {one.ended} jobs of {one.tasks} tasks failed"
+    )
 
 
 def _line(one: RecordLine) -> QueueOutcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -19,6 +20,28 @@ _HOLD = sa.text("""
     SET held_until = excluded.held_until, failed = excluded.failed, ended = excluded.ended, tasks = excluded.tasks
     WHERE (h.held_until, h.failed, h.ended, h.tasks)
         IS DISTINCT FROM (excluded.held_until, excluded.failed, excluded.ended, excluded.tasks)""")
+
+
+_READ = sa.text("""
+    SELECT queue, node, held_until, failed, ended, tasks FROM broker.held_nodes
+    WHERE held_until > :now AND (CAST(:queue AS text) IS NULL OR queue = :queue) ORDER BY queue, node""")
+
+
+@dataclass(frozen=True)
+class HeldNode:
+    """A node whose pilots are given no jobs until an instant: so many of its jobs failed, of so many tasks."""
+
+    queue: str
+    node: str
+    held_until: datetime
+    failed: int
+    ended: int
+    tasks: int
+
+
+def read_held(connection: sa.Connection, now: datetime, queue: str | None = None) -> list[HeldNode]:
+    """The nodes that are held at an instant (aware), of all queues or one."""
+    return [HeldNode(*row) for row in connection.execute(_READ, {"now": now, "queue": queue})]
 
 
 def hold_nodes(connection: sa.Connection, now: datetime, *, holding: bool) -> int:

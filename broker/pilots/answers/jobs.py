@@ -20,7 +20,6 @@ from broker.pilots.model.job_request import JobRequest, conditions_of
 from broker.pilots.model.job_transition import Transition, transition
 from broker.pilots.statements.job_giving import (
     GivenJob,
-    is_held,
     note_given,
     presented,
     read_given,
@@ -29,7 +28,7 @@ from broker.pilots.statements.job_giving import (
 )
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.job_reports import read_state, read_statuses, write_transition
-from broker.pilots.statements.matches import AVOID_NODE, Match, NoMatch
+from broker.pilots.statements.matches import Match, NoMatch
 from broker.pilots.statements.pilot_activity import note_request
 from broker.pilots.statements.presented_nodes import NodeNotes, write_nodes
 from broker.pilots.statements.task_queue_views import Views
@@ -153,8 +152,7 @@ def _acquire_one(
     pilot = presented(request, queue, hardware)
     if not number and queue.known:
         notes.note(pilot, now)
-    held = not number and is_held(connection, names, request, now)
-    found = NoMatch(request.queue, AVOID_NODE, {}) if held else matcher.match(pilot, now)
+    found = matcher.match(pilot, now)
     node = request.node if request.jobs == 1 else f"{request.node or ''}_{number}"
     if queue.known:
         note_request(connection, request.queue, node, "getjob", now)

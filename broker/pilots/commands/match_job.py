@@ -16,7 +16,7 @@ from broker.matching.specs.profiles import OWN
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.answers.places import check_place
 from broker.pilots.answers.why_node import why_node
-from broker.pilots.model.matcher import Pilot
+from broker.pilots.model.matcher import Pilot, host_of
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
 from broker.pilots.statements.presented_nodes import note_pilot
@@ -43,6 +43,7 @@ def match_job(
         Path | None,
         typer.Option("--node", metavar="FILE", help="Its node in YAML or JSON; without it: jobs that ask for none."),
     ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Name of its node, which may be held.")] = None,
     at: Annotated[str | None, at_option("Instant of the request", without=SCENARIO_IF_LOADED)] = None,
     why: Annotated[
         bool, typer.Option("--why", help="Take nothing: what fits, what misses by one condition, which limits hold.")
@@ -57,6 +58,7 @@ def match_job(
     pilot = Pilot(
         site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group,
         None if node is None else read_node_file(node, OWN),
+        host_of(host),
     )  # fmt: skip
     generator = np.random.default_rng(secrets.randbits(31) if seed is None else seed)
     with open_store(context) as database:

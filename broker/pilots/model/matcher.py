@@ -48,6 +48,7 @@ class Pilot:
         owner: whose jobs it takes; None: anybody's.
         owner_group: whose jobs it takes; None: any group's.
         node: where it is; None: it does not tell, and gets only jobs that ask nothing of a node.
+        host: the name of its node, without a slot; None: it does not tell.
     """
 
     site: str
@@ -60,6 +61,16 @@ class Pilot:
     owner: str | None = None
     owner_group: str | None = None
     node: Node | None = None
+    host: str | None = None
+
+
+def host_of(node: str | None) -> str | None:
+    """The host of a node as a pilot names it, ``slot@host`` or ``host``; None where it names none.
+
+    >>> host_of("slot1_2@n1"), host_of(" ")
+    ('n1', None)
+    """
+    return (node or "").rpartition("@")[2].strip() or None
 
 
 @dataclass(frozen=True)

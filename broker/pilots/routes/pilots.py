@@ -21,7 +21,7 @@ from broker.matching.specs.presented import read_presented
 from broker.matching.specs.problems import SpecRefused
 from broker.pilots.answers import reports
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
-from broker.pilots.model.matcher import Pilot
+from broker.pilots.model.matcher import Pilot, host_of
 from broker.pilots.routes.matchers import matchers_of
 
 router = guarded_router(tag="pilots")
@@ -48,6 +48,7 @@ class PresentedPilot(_Body):
         owner_group: only jobs of this working group.
         node: where it is: system, cpu, gpu, io, wall_time, tags ... of ``matchspec/1``, with what is free. Without it
             only jobs that ask nothing of a node.
+        host: the name of its node; pilots of a node at which jobs of several tasks fail get none for a while.
     """
 
     site: Name
@@ -60,6 +61,7 @@ class PresentedPilot(_Body):
     owner: Name | None = None
     owner_group: Name | None = None
     node: dict[str, Any] | None = None
+    host: Name | None = None
 
     def as_matched(self) -> Pilot:
         """The pilot as the matcher takes it; the site of its node is its own.
@@ -70,6 +72,7 @@ class PresentedPilot(_Body):
         return Pilot(
             self.site, self.ce, self.queue, self.vo, tuple(self.platforms), self.cpu_time_s, self.resource_type,
             self.owner, self.owner_group, None if self.node is None else _node(self.site, self.node),
+            host_of(self.host),
         )  # fmt: skip
 
 

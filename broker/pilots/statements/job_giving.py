@@ -18,12 +18,10 @@ from broker.matching.specs.hardware_names import level_of_name, same_architectur
 from broker.matching.specs.node import Node
 from broker.pilots.model.job_answer import JobFile
 from broker.pilots.model.job_request import JobRequest, cpu_time_left_s
-from broker.pilots.model.matcher import Pilot
+from broker.pilots.model.matcher import Pilot, host_of
 from broker.store.connection.tables import Names
 
 _UNLIMITED_S = 2**62
-_IS_HELD = """
-SELECT EXISTS (SELECT FROM {broker}.held_nodes WHERE queue = :queue AND node = :node AND held_until > :now)"""
 _READ_QUEUE = """
 SELECT data ->> 'status' AS status, data ->> 'atlas_site' AS site, data ->> 'maxtime' AS maxtime,
     data ->> 'corepower' AS corepower, data ->> 'corecount' AS corecount
@@ -146,14 +144,6 @@ def read_node(connection: sa.Connection, names: Names, site: str, request: JobRe
     return {name: value for name, value in found.items() if value is not None}
 
 
-def is_held(connection: sa.Connection, names: Names, request: JobRequest, now: datetime) -> bool:
-    """Whether jobs fail at the node of a pilot, so that it is given none for a while; its slot is left out."""
-    if not request.node:
-        return False
-    values = {"queue": request.queue, "node": request.node.rpartition("@")[2].strip(), "now": now}
-    return bool(connection.execute(sa.text(names.sql(_IS_HELD)), values).scalar())
-
-
 def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> PilotQueue:
     """The queue of a pilot."""
     row = connection.execute(sa.text(names.sql(_READ_QUEUE)), {"queue": request.queue}).mappings().first()
@@ -192,6 +182,7 @@ def presented(request: JobRequest, queue: PilotQueue, hardware: Mapping[str, Any
         cputime_s=_UNLIMITED_S if left_s is None else left_s,
         resource_type=request.resource_type,
         node=_node(request, queue, site, hardware or {}),
+        host=host_of(request.node),
     )
 
 

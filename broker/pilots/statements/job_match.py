@@ -22,7 +22,7 @@ from broker.pilots.model.matcher import (
     no_match,
 )
 from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take, generator_of
-from broker.pilots.statements.matches import Asked, Match, MatchFound, NoMatch, NumberedRequest
+from broker.pilots.statements.matches import AVOID_NODE, Asked, Match, MatchFound, NoMatch, NumberedRequest
 from broker.pilots.statements.running_limits import refill
 from broker.pilots.statements.task_queue_views import View, Views, read_place, read_view
 from broker.store.connection.tables import Names
@@ -263,6 +263,8 @@ class Matcher:
 
     def _why_nothing(self, view: View, pilot: Pilot, now: datetime, those: Bools) -> NoMatch:
         """The reasons of some task queues, (K,) which: they held jobs when they were read."""
+        if view.avoids(pilot):
+            return NoMatch(view.panda_queue, AVOID_NODE, {})
         reasons = view.reasons(pilot)
         # the pilot has enough for some jobs of the class, but those that are left need more; the last has no upper end
         classes_s = view.queues.cputime_class_s

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from broker.pilots.model.matcher import Pilot
 
 AVOID_NODE = "avoid node"
+"""Why the pilot of a node at which jobs of several tasks fail gets none."""
 NumberedRequest = tuple[str, int]
 """A pilot by name, and the number of its request."""
 Asked = tuple[Pilot, NumberedRequest | None]

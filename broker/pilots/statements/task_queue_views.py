@@ -35,7 +35,9 @@ SELECT place, panda_queue, tags,
     ARRAY(SELECT pool.pool_id
           FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS pool ON pool.number = link.pool
           WHERE link.queue = limited.place AND (limited.vo IS NULL OR pool.vo = lower(limited.vo))),
-    site, ARRAY(SELECT job_type FROM broker.running_limits AS limits WHERE limits.site = limited.site)
+    site, ARRAY(SELECT job_type FROM broker.running_limits AS limits WHERE limits.site = limited.site),
+    ARRAY(SELECT node FROM broker.held_nodes AS held
+          WHERE held.queue = limited.panda_queue AND held.held_until > %(now)s)
 FROM limited ORDER BY number"""
 
 
@@ -51,6 +53,7 @@ class Place:
         site: of limits.
         limited: types of jobs with a limit there.
         tags: its nodes have.
+        held: nodes whose pilots are given no jobs for a while.
     """
 
     read_at: datetime
@@ -60,6 +63,7 @@ class Place:
     site: str
     limited: frozenset[str]
     tags: frozenset[str]
+    held: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,14 @@ class View:
 
     def limits_for(self, pilot: Pilot) -> tuple[Pair, ...]:
         """The limits that there are for any job that a pilot may take."""
-        if not self.at.limited:
+        if not self.at.limited or self.avoids(pilot):
             return ()
         types = self.groups.index.types(self.fitting(pilot))
         return tuple((self.at.site, kind) for kind in sorted(self.at.limited.intersection(types)))
+
+    def avoids(self, pilot: Pilot) -> bool:
+        """Whether the node of a pilot is held, so that it is given nothing."""
+        return pilot.host in self.at.held
 
     def fitting(self, pilot: Pilot) -> Fitting:
         """The task queues that a pilot may take from."""
@@ -135,7 +143,7 @@ class View:
 
     def candidates(self, pilot: Pilot, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
         """Task queues (positions) and priorities, in the order of their tiers, drawn at random by their weights."""
-        return self.groups.candidates(self.fitting(pilot), generator)
+        return iter(()) if self.avoids(pilot) else self.groups.candidates(self.fitting(pilot), generator)
 
     def forget(self, queue: int, priority: int) -> None:
         """Nobody finds more of this priority in a task queue."""
@@ -214,9 +222,12 @@ def read_place(cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime) -> Plac
 
 def _read_places(cursor: psycopg.Cursor[Any], keys: Sequence[PlaceKey], now: datetime) -> list[Place]:
     columns = zip(("sites", "ces", "queues", "vos"), map(list, zip(*keys, strict=True)), strict=True)
+    rows = cursor.execute(_READ_PLACES, {**dict(columns), "now": now}, prepare=True)
     return [
-        Place(now, number, panda_queue, frozenset(pools), site, frozenset(limited), frozenset(tags or ()))
-        for number, panda_queue, tags, pools, site, limited in cursor.execute(_READ_PLACES, dict(columns), prepare=True)
+        Place(
+            now, number, panda_queue, frozenset(pools), site, frozenset(limited), frozenset(tags or ()), frozenset(held)
+        )
+        for number, panda_queue, tags, pools, site, limited, held in rows
     ]
 
 

@@ -98,6 +98,7 @@ def alarm_sentence(alarm: Alarm) -> str:
             f"{details.get('finished')} finished, {details.get('tasks')} tasks"
         ),
         "queue_closed": f"{alarm.about}: {details.get('what')}",
+        "nodes_held": f"nodes of {alarm.about} that get no jobs, {number(alarm.value)}: {details.get('what')}",
         "outputs_waiting": (
             f"{details.get('files')} files of {details.get('datasets')} datasets wait to be registered in Rucio, "
             f"one for {value}: {details.get('reason')}"

@@ -19,7 +19,8 @@ from broker.domain.queue_health import HealthLimits
 from broker.history.answers.stored_states import Brokered, ChunkState, waiting_long
 from broker.history.statements.task_facts import read_task_shares
 from broker.notifications.answers.messages import Standing, fails, standings
-from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
+from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, held_sentence, unhealthy
+from broker.outcomes.statements.held_nodes import HeldNode
 from broker.service.answers.acknowledging import GRAVITY, marked
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
@@ -105,6 +106,7 @@ def outcomes_of(ended: Iterable[EndedJobs], limits: AlarmLimits) -> list[QueueOu
 
 
 FILE = "alarms.yaml"
+NODES_NAMED = 5
 FAILED = ("failed", "overdue", "failed_transient", "over_budget")
 USABLE = ("ok", "shrunk")
 
@@ -139,6 +141,7 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
         *flapping(outcome_changes(asking.connection, since, asking.now, used.flapping_changes), used),
         *failing(failing_queues(asking, used).values(), used),
         *closed(unhealthy(asking)),
+        *held(held_nodes(asking)),
         *notification_alarms(standings(asking)),
         *outputs_alarms(waiting_outputs(asking.connection), used, asking.now),
     ]
@@ -318,6 +321,24 @@ def closed(places: Iterable[PlaceHealth]) -> Iterator[Alarm]:
                 since=one.changed,
                 details={"kind": one.kind, "state": one.state, "what": one.sentence},
             )
+
+
+def held(nodes: Sequence[HeldNode]) -> Iterator[Alarm]:
+    """Queues with nodes whose pilots are given no jobs, the nodes named. Pure."""
+    by_queue: defaultdict[str, list[HeldNode]] = defaultdict(list)
+    for one in nodes:
+        by_queue[one.queue].append(one)
+    for queue, some in by_queue.items():
+        yield Alarm(
+            code="nodes_held",
+            severity="info",
+            about=queue,
+            value=len(some),
+            limit=0,
+            unit="nodes",
+            key="LEARNED_AVOID_NODES",
+            details={"what": "; ".join(held_sentence(one) for one in some[:NODES_NAMED])},
+        )
 
 
 def notification_alarms(channels: Iterable[Standing]) -> Iterator[Alarm]:

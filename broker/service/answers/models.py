@@ -98,6 +98,7 @@ AlarmCode = Literal[
     "task_flapping",
     "queue_failing",
     "queue_closed",
+    "nodes_held",
     "outputs_waiting",
     "output_refused",
     "output_dataset_open",

@@ -24,7 +24,10 @@ from broker.web.rendering import Form, back_to, page_router, show
 
 router = page_router(tag="alarms")
 MOST_OF_A_KIND = 100
-PAGES = {"task_starving": "/tasks", "task_flapping": "/tasks", "queue_failing": "/queues", "queue_closed": "/queues"}
+PAGES = {
+    **dict.fromkeys(("task_starving", "task_flapping"), "/tasks"),
+    **dict.fromkeys(("queue_failing", "queue_closed", "nodes_held"), "/queues"),
+}
 """Where the page of what an alarm is about stands."""
 
 

@@ -16,6 +16,9 @@ def health_gauges(health: Health) -> Iterator[Metric]:
     closed = GaugeMetricFamily("broker_queues_closed", "Queues that fail, by state.", labels=("state",))
     for state, count in health.closed:
         closed.add_metric((state,), count)
+    held = GaugeMetricFamily("broker_nodes_held", "Nodes whose pilots are given no jobs, by queue.", labels=("queue",))
+    for queue, count in health.held:
+        held.add_metric((queue,), count)
     paused = GaugeMetricFamily("broker_agent_paused", "1 for an agent that is paused.", labels=("agent", "by"))
     for agent, by in health.paused:
         paused.add_metric((agent, by), 1.0)
@@ -28,7 +31,7 @@ def health_gauges(health: Health) -> Iterator[Metric]:
     known.add_metric((), health.acknowledged)
     size = GaugeMetricFamily("broker_database_bytes", "Size of the database.")
     size.add_metric((), health.database_bytes)
-    yield from (closed, paused, messages, known, size)
+    yield from (closed, held, paused, messages, known, size)
 
 
 def job_gauges(jobs: Iterable[tuple[str, str, str, int]]) -> Iterator[Metric]:

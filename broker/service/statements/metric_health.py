@@ -15,6 +15,8 @@ from broker.store.service.agent_pauses import BRAKE
 _CLOSED = sa.text("""
     SELECT state, count(DISTINCT queue) FROM broker.queue_health WHERE node = '' AND state <> 'healthy'
     GROUP BY state ORDER BY state""")
+_HELD = sa.text("""
+    SELECT queue, count(*) FROM broker.held_nodes WHERE held_until > clock_timestamp() GROUP BY queue ORDER BY queue""")
 _PAUSED = sa.text("""
     SELECT agent, CASE WHEN editor = :brake THEN 'brake' ELSE 'operator' END FROM broker.agent_pauses
     WHERE ended_at IS NULL AND until > clock_timestamp() ORDER BY 1""")
@@ -40,6 +42,7 @@ class Health:
 
     Attributes:
         closed: queues by state: ``suspected``, ``excluded``, ``probation``.
+        held: nodes whose pilots are given no jobs, by queue.
         paused: agents, and by whom: ``brake`` or ``operator``.
         plugin: calls of the plug-in by hour, brokerage, outcome and reason.
         messages: of notifications by channel and state, of those that ended the last day's.
@@ -48,6 +51,7 @@ class Health:
     """
 
     closed: Sequence[tuple[str, int]]
+    held: Sequence[tuple[str, int]]
     paused: Sequence[tuple[str, str]]
     plugin: Sequence[tuple[datetime, str, str, str, int]]
     messages: Sequence[tuple[str, str, int]]
@@ -59,6 +63,7 @@ def read_health(connection: sa.Connection) -> Health:
     """The health now."""
     return Health(
         _rows(connection, _CLOSED),
+        _rows(connection, _HELD),
         _rows(connection, _PAUSED, brake=BRAKE),
         _rows(connection, _PLUGIN),
         _rows(connection, _MESSAGES),

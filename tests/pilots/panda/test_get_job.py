@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
+from broker.pilots.routes.panda.service import AVOIDED
 from broker.pools.statements.pool_registration import Asked, attach
 from broker.store.connection.database import Database
 from tests.pilots.panda.client import Client
@@ -248,6 +249,9 @@ def test_the_pilot_of_a_node_that_is_held_gets_nothing(
             ),
             {"node": held, "minutes": minutes},
         )
-    assert (post(client, "getJob", **{**PILOT, "node": node})["StatusCode"] == 0) == gets
+    answer = post(client, "getJob", **{**PILOT, "node": node})
+    assert (answer["StatusCode"], answer.get("errorDialog", "")) == ((0, "") if gets else (20, AVOIDED))
+    told = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", node=node)
+    assert told["message"] == ("No jobs in PanDA" if gets else AVOIDED)
     asked = rows(shared, "SELECT method FROM broker.pilot_requests ORDER BY method")
     assert ("nojob",) in asked or gets

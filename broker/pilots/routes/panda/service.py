@@ -20,6 +20,8 @@ AT_ONCE, WAIT_S = 4, 2.0
 """Requests that are worked on at once, and seconds that one waits for its turn."""
 MOST_REPORTS = 500
 """In one request: each is a transaction, and a request keeps its place in the lane until the last."""
+AVOIDED = "avoid node: jobs of several tasks fail at this node, so it gets none for a while"
+"""What a pilot of such a node is told, with the status that there are no jobs."""
 UNAVAILABLE = (DatabaseUnavailable, exc.OperationalError, exc.TimeoutError)
 """What is raised when there is no answer in time: no connection, no free one, a lock, a limit."""
 
