@@ -24,6 +24,8 @@ PRODUCTION, ANALYSIS = "production", "analysis"
 ANALYSIS_LABELS = frozenset({"user", "panda"})
 HOUR_S = 3600.0
 DAY_S = 86_400.0
+#: Ends of the long memory that count, at most, for whether jobs finish at a queue.
+LATELY = 20
 #: Failed jobs that are named as evidence.
 NAMED_JOBS = 10
 #: Tasks that are told apart in the evidence.
@@ -143,6 +145,15 @@ class QueueHealth:
             return limits.usual_least
         mean = self.memory_failed / self.memory_ended
         return min(max(limits.usual_times * mean, limits.usual_least), limits.usual_most)
+
+    def lately(self) -> tuple[int, int]:
+        """Finished and failed jobs of the long memory, in the proportion in which they ended, of LATELY at most.
+
+        >>> QueueHealth("Q", PRODUCTION, memory_ended=200.0, memory_failed=50.0).lately()
+        (15, 5)
+        """
+        scale = min(1.0, LATELY / max(self.memory_ended, 1.0))
+        return round(scale * (self.memory_ended - self.memory_failed)), round(scale * self.memory_failed)
 
     def advance(self, now_s: float, limits: HealthLimits) -> None:
         """What time alone changes until ``now_s``: the end of an exclusion, and of the hour after a probation."""

@@ -11,6 +11,8 @@ import sqlalchemy as sa
 
 from agents.service.configuration import ConfigurationError
 from broker.history.answers.stored_states import Brokered, ChunkState, Decided
+from broker.outcomes.answers.outcomes import held_sentence
+from broker.outcomes.statements.held_nodes import HeldNode
 from broker.outcomes.statements.held_nodes import HeldNode
 from broker.service.answers.alarm_sentences import alarm_lines, alarm_sentence
 from broker.service.answers.alarms import (
@@ -66,13 +68,13 @@ def share(name: str | None, *tasks: int) -> dict[int, str | None]:
 
 def test_nodes_that_are_held_are_one_alarm_a_queue() -> None:
     until = NOW + timedelta(minutes=30)
-    nodes = [HeldNode("BNL", f"n{number}", until, 7, 8, 2) for number in range(7)]
-    found = list(held([*nodes, HeldNode("KIT", "k", until, 9, 9, 3)]))
+    nodes = [held_sentence(HeldNode("BNL", f"n{number}", until, 7, 8, 2)) for number in range(7)]
+    found = list(held({"BNL": nodes, "KIT": nodes[:1]}))
     assert [(one.code, one.about, one.value) for one in found] == [("nodes_held", "BNL", 7), ("nodes_held", "KIT", 1)]
     said = alarm_sentence(found[1])
-    assert said == "nodes of KIT that get no jobs, 1: k until 2026-08-01 12:30Z, where 9 of 9 jobs of 3 tasks failed"
+    assert said == "nodes of KIT that get no jobs, 1: n0 until 2026-08-01 12:30Z, where 7 of 8 jobs of 2 tasks failed"
     assert "n4" in alarm_sentence(found[0]) and "n5" not in alarm_sentence(found[0])
-    assert list(held([])) == []
+    assert list(held({})) == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.domain.queue_capacity import QueueSums
+from broker.domain.queue_health import QueueHealth
 from broker.snapshot.source import Source
 from broker.snapshot.sources.queue_capacity import QueueCapacitySource
 from broker.snapshot.sources.queue_health import QueueHealthSource
@@ -65,6 +66,23 @@ def test_probe_jobs_are_those_made_since_the_probation_began(
     found = built(shared, QueueHealthSource())["Q", kind]
     assert (found.probes, found.probes_there) == (1, there if state == "probation" else 0)
     assert found.probe_room == (4 - there if state == "probation" else 0)
+
+
+@pytest.mark.parametrize(("ended", "failed"), [(0.0, 0.0), (7.6, 2.2), (200.0, 50.0), (20_000.0, 19_000.0)])
+def test_of_a_healthy_queue_only_how_jobs_ended_lately_is_read(shared: Database, ended: float, failed: float) -> None:
+    fill(shared, [])
+    execute(
+        shared,
+        "INSERT INTO broker.queue_health VALUES ('Q', 'analysis', '', 'healthy', 3.3, 1, 20, 19, '{1}', '{}', 5, NULL,"
+        " 1, :ended, :failed, 1801, 1, 1, 1, 0), ('Q', 'analysis', 'n1', 'excluded', 9, 1, 20, 19, '{1}', '{}', 5,"
+        " NULL, 1, 20, 19, 1801, 1, 1, 1, 0)",
+        ended=ended,
+        failed=failed,
+    )
+    ((place, found),) = built(shared, QueueHealthSource()).items()
+    assert (place, found.state, found.statistic, found.ended_jobs) == (("Q", "analysis"), "healthy", 0.0, 0)
+    expected = QueueHealth("Q", "analysis", memory_ended=ended, memory_failed=failed).lately()
+    assert (found.finished_lately, found.failed_lately) == expected
 
 
 def test_all_ends_of_tasks_of_which_two_failed_at_one_queue_are_read(shared: Database) -> None:

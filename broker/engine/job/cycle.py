@@ -27,7 +27,7 @@ from broker.engine.job.data_facts import DataFacts, InputLimits, gather_data
 from broker.engine.job.facts import CycleFacts, candidate_row, grid_facts, job_facts
 from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
-from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, chunk_limits
+from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, chunk_limits, job_groups
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, evaluate, prepare
@@ -37,7 +37,6 @@ from broker.engine.shared.rank import BEST, BlockRanking, Ranking, rank, rank_bl
 from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs, Load, Rule
 from broker.snapshot.snapshot import Snapshot, tightened
-from broker.snapshot.sources.queue_health import group_sizes
 
 #: Cells (chunks x candidates) judged at once, and the fewest chunks: they fit the processor's caches, and arrays pay.
 BLOCK_CELLS = 384 * 1024
@@ -104,7 +103,7 @@ class JobCycle:
         self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
         self._limits = self._limits_of(chunks)
-        self.job_groups = group_sizes(snapshot, chunks, probing=self._steps.flag("LEARNED_FAILING_QUEUES"))
+        self.job_groups = job_groups(snapshot, chunks, self._steps)
         details = any(rule.reads_details for rule in chain.cuts)
         self._details = LoadDetailFacts(snapshot, self._facts.accounting_key, chunks) if details else None
         self._views, faults = prepare(chain, snapshot, self.work, chain.tunings(self.tuning))

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Texts
+from broker.domain.arrays import Bools, Floats, Ints, Texts
 from broker.domain.queues import TIGHTENING_KEYS
 from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import JobCountReading
@@ -24,6 +24,8 @@ from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.engine.job.veto import Veto
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Options, Step
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.queue_health import group_sizes
 
 URGENT = "urgent"
 URGENT_PRIORITY = 1000.0
@@ -62,6 +64,7 @@ class JobSteps:
     placement: Placement = field(default_factory=Placement)
 
 
+FAILING_QUEUES, TRIAL_JOBS = "LEARNED_FAILING_QUEUES", "LEARNED_TRIAL_JOBS"
 #: The gdpconfig keys that the steps which are no rules read.
 STEP_KEYS = (
     "MAX_MISSING_INPUT_FILES",
@@ -71,10 +74,16 @@ STEP_KEYS = (
     "NQUEUELIMITSITE",
     "MIN_WEIGHT",
     *TIGHTENING_KEYS,
-    "LEARNED_FAILING_QUEUES",
+    FAILING_QUEUES,
+    TRIAL_JOBS,
 )
 #: Those of them that are limits of what moves within a cycle, and no part of any fact.
 LIMIT_KEYS = frozenset(("NQUEUELIMITSITE", "MIN_WEIGHT"))
+
+
+def job_groups(snapshot: Snapshot, chunks: WorkTable, tuning: Tuning) -> Ints:
+    """(Q,) jobs that each candidate is given at a time, 0 for the usual number, below 0 one and no more."""
+    return group_sizes(snapshot, chunks, probing=tuning.flag(FAILING_QUEUES), trial_jobs=int(tuning.number(TRIAL_JOBS)))
 
 
 def chunk_limits(chunks: WorkTable, tuning: Tuning, urgency: Urgency) -> tuple[Floats, Floats, Bools]:

@@ -24,7 +24,7 @@ from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.grid.answers.queues import queues
 from broker.grid.pages.cells import Cell, cells
 from broker.history.answers.tasks import known_queue_filters
-from broker.outcomes.answers.outcomes import Outcomes, held_nodes, held_sentence, outcomes_answer
+from broker.outcomes.answers.outcomes import Outcomes, held_nodes, outcomes_answer
 from broker.service.answers.overview import RejectionMap, hours_known, rejection_map
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
@@ -140,13 +140,14 @@ async def one_queue(
             shown_h = hours or hours_known(asked)
             over_time = queue_jobs(asked, unified_of(queue), timedelta(hours=shown_h))
             ended = outcomes_answer(asked, queue=unified_of(queue))
-            held = [f"No jobs go to {held_sentence(one)}." for one in held_nodes(asked, unified_of(queue))]
+            held = held_nodes(asked, unified_of(queue)).get(unified_of(queue), [])
         found = evaluated(proceed)
         plotted = {
             "time": time_shown(request, at, found.now, shown_h),
             "plotted": plot_address(f"/plots/queues/{in_path(found.queue)}", at, shown_h),
+            "held": [f"No jobs go to {one}." for one in held],
         }
-        return _shown(request, found, over_time, ended, evaluate, {**plotted, "held": held})
+        return _shown(request, found, over_time, ended, evaluate, plotted)
 
     return await decided_if(evaluate, request, api, work)
 

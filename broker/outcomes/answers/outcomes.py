@@ -93,9 +93,12 @@ def unhealthy(asking: Asking, queue: str | None = None) -> tuple[PlaceHealth, ..
     return tuple(_place(one) for one in unhealthy_places(asking.connection, queue))
 
 
-def held_nodes(asking: Asking, queue: str | None = None) -> list[HeldNode]:
-    """The nodes whose pilots are given no jobs now, of all queues or one."""
-    return read_held(asking.connection, asking.now, queue)
+def held_nodes(asking: Asking, queue: str | None = None) -> dict[str, list[str]]:
+    """The nodes whose pilots are given no jobs now, each in words, by queue; of all queues or one."""
+    found: dict[str, list[str]] = {}
+    for one in read_held(asking.connection, asking.now, queue):
+        found.setdefault(one.queue, []).append(held_sentence(one))
+    return found
 
 
 def held_sentence(one: HeldNode) -> str:

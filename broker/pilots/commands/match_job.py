@@ -57,8 +57,7 @@ def match_job(
     """
     pilot = Pilot(
         site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group,
-        None if node is None else read_node_file(node, OWN),
-        host_of(host),
+        None if node is None else read_node_file(node, OWN), host_of(host),
     )  # fmt: skip
     generator = np.random.default_rng(secrets.randbits(31) if seed is None else seed)
     with open_store(context) as database:
@@ -70,9 +69,8 @@ def match_job(
         with database.autocommit() as connection:
             note_pilot(Database.raw(connection), pilot, moment)
             matcher = Matcher(Database.raw(connection), database.names, generator)
-            found = matcher.match(pilot, moment)
+            told = matched_job(found := matcher.match(pilot, moment), node=pilot.node)
             pools = sorted(matcher.pools_of(pilot, moment))
-            told = matched_job(found, node=pilot.node)
             if not isinstance(found, Match):
                 told = told.model_copy(update={"rejected": matcher.explain(pilot, moment).rejected})
     _show(told, {**dict(told), "pools": pools} if as_json else None)

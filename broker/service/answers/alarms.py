@@ -19,8 +19,7 @@ from broker.domain.queue_health import HealthLimits
 from broker.history.answers.stored_states import Brokered, ChunkState, waiting_long
 from broker.history.statements.task_facts import read_task_shares
 from broker.notifications.answers.messages import Standing, fails, standings
-from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, held_sentence, unhealthy
-from broker.outcomes.statements.held_nodes import HeldNode
+from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
@@ -323,12 +322,9 @@ def closed(places: Iterable[PlaceHealth]) -> Iterator[Alarm]:
             )
 
 
-def held(nodes: Sequence[HeldNode]) -> Iterator[Alarm]:
-    """Queues with nodes whose pilots are given no jobs, the nodes named. Pure."""
-    by_queue: defaultdict[str, list[HeldNode]] = defaultdict(list)
-    for one in nodes:
-        by_queue[one.queue].append(one)
-    for queue, some in by_queue.items():
+def held(nodes: Mapping[str, Sequence[str]]) -> Iterator[Alarm]:
+    """Queues with nodes whose pilots are given no jobs, the first named. Pure."""
+    for queue, some in nodes.items():
         yield Alarm(
             code="nodes_held",
             severity="info",
@@ -337,7 +333,7 @@ def held(nodes: Sequence[HeldNode]) -> Iterator[Alarm]:
             limit=0,
             unit="nodes",
             key="LEARNED_AVOID_NODES",
-            details={"what": "; ".join(held_sentence(one) for one in some[:NODES_NAMED])},
+            details={"what": "; ".join(some[:NODES_NAMED])},
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
-from broker.domain.queue_health import HealthLimits, HealthState, kind_of
+from broker.domain.queue_health import LATELY, HealthLimits, HealthState, kind_of
 from broker.domain.work import WorkTable
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
@@ -22,6 +23,21 @@ MAX_AGE_S = 240.0
 STATE_COLUMNS = (
     "queue", "kind", "state", "statistic", "since_s", "last_s", "ended", "failed", "tasks", "until_s", "probes_ended",
 )  # fmt: skip
+_LATELY = ("finished_lately", "failed_lately")
+#: As ``QueueHealth.lately``. Of a healthy queue nothing else is read: the source stays the same while all is well.
+_SCALED = f"round(least(1.0, {LATELY} / greatest(memory_ended, 1.0)) * {{what}})::bigint AS {{name}}"
+_SUMS = ", ".join(
+    _SCALED.format(what=what, name=name)
+    for name, what in zip(_LATELY, ("(memory_ended - memory_failed)", "memory_failed"), strict=True)
+)
+_OF_HEALTHY = {
+    "statistic": "0.0", "since_s": "NULL", "last_s": "NULL", "ended": "0", "failed": "0", "cardinality(tasks)": "0",
+    "until_s": "NULL", "probes_ended": "0",
+}  # fmt: skip
+_FIGURES = ", ".join(
+    f"CASE WHEN state = 'healthy' THEN {none} ELSE {what} END AS {what.replace('cardinality(tasks)', 'tasks')}"
+    for what, none in _OF_HEALTHY.items()
+)
 #: Probe jobs are those made since the probation began; the ended ones are counted by the agent, these are the others.
 _PROBES = " UNION ALL ".join(
     f"SELECT count(*) AS jobs FROM {{{table}}} AS j WHERE j.computingsite = h.queue"  # noqa: S608 - constants
@@ -34,13 +50,14 @@ _JOBS = ("computingsite", "prodsourcelabel", "creationtime")
 
 @dataclass(frozen=True)
 class LearnedHealth:
-    """What is known of a queue that is not healthy.
+    """What is known of a queue; of a healthy one only how jobs ended lately.
 
     Attributes:
         statistic: logarithm of the likelihood ratio of failing over usual.
         failed_jobs, ended_jobs, failed_tasks: what it is made of, and within how many hours these jobs ended.
         until_s: when the state ends by itself (seconds since 1970 UTC); NaN where it does not.
         probes: jobs of the probation that have ended; ``probes_there``: those that were sent and have not ended.
+        finished_lately, failed_lately: see :meth:`QueueHealth.lately`.
     """
 
     state: HealthState
@@ -52,6 +69,8 @@ class LearnedHealth:
     until_s: float
     probes: int = 0
     probes_there: int = 0
+    finished_lately: int = 0
+    failed_lately: int = 0
 
     @property
     def probe_room(self) -> int:
@@ -61,22 +80,20 @@ class LearnedHealth:
 
 
 LearnedQueues = Mapping[tuple[str, str], LearnedHealth]
-"""By unified queue and kind of jobs, those that are not healthy."""
+"""By unified queue and kind of jobs, those at which jobs ended."""
 
 
 class QueueHealthSource(Source):
-    """The queues that are not healthy, as the agent ``outcomes`` left them."""
+    """How jobs end at queues, as the agent ``outcomes`` left it."""
 
     name = QUEUE_HEALTH
     reads = (
         StatementRead(
             name=QUEUE_HEALTH,
-            columns_stored=(*STATE_COLUMNS, "probes_there"),
-            statement="SELECT queue, kind, state, statistic, since_s, last_s, ended, failed,"  # noqa: S608 - constants
-            " cardinality(tasks) AS tasks, until_s, probes_ended,"
+            columns_stored=(*STATE_COLUMNS, "probes_there", *_LATELY),
+            statement=f"SELECT queue, kind, state, {_FIGURES},"  # noqa: S608 - constants
             f" CASE WHEN state = 'probation' THEN (SELECT sum(jobs) FROM ({_PROBES}) AS made)::bigint ELSE 0 END"
-            " AS probes_there"
-            " FROM broker.queue_health AS h WHERE node = '' AND state <> 'healthy' ORDER BY queue, kind",
+            f" AS probes_there, {_SUMS} FROM broker.queue_health AS h WHERE node = '' ORDER BY queue, kind",
             tables={"active": ("jobsactive4", _JOBS), "defined": ("jobsdefined4", _JOBS)},
         ),
     )
@@ -84,7 +101,7 @@ class QueueHealthSource(Source):
     aged_by = "outcomes"
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> LearnedQueues:
-        """Build, by queue and kind, the queues that are not healthy."""
+        """Build, by queue and kind, what is known of the queues."""
         return learned_of(raw)
 
 
@@ -103,6 +120,7 @@ def learned_of(raw: RawSource) -> LearnedQueues:
             until_s=_seconds(row["until_s"]),
             probes=int(row["probes_ended"]),
             probes_there=int(row.get("probes_there") or 0),
+            **{name: int(row.get(name) or 0) for name in _LATELY},
         )
     return found
 
@@ -139,12 +157,33 @@ def on_probation(snapshot: Snapshot, kind: str) -> Bools:
     return np.array([name in names for name in snapshot.queues.unified_name.tolist()], dtype=np.bool_)
 
 
-def group_sizes(snapshot: Snapshot, chunks: WorkTable, *, probing: bool) -> Ints:
+def on_trial(snapshot: Snapshot, finished: int) -> Bools:
+    """(Q,) candidates at whose queue fewer jobs finished than that, or more failed than finished, of both kinds.
+
+    At 0, and while nothing is known of any queue, none is.
+    """
+    known: LearnedQueues | None = snapshot.offered.get(QUEUE_HEALTH)
+    names = snapshot.queues.unified_name.tolist()
+    if not finished or known is None:
+        return np.zeros(len(names), dtype=np.bool_)
+    ended: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for (queue, _), one in known.items():
+        ended[queue] += one.finished_lately
+        failed[queue] += one.failed_lately
+    return np.array([ended[name] < finished or failed[name] > ended[name] for name in names], dtype=np.bool_)
+
+
+def group_sizes(snapshot: Snapshot, chunks: WorkTable, *, probing: bool, trial_jobs: int) -> Ints:
     """(Q,) jobs that each candidate is given at a time, 0 where it has no number of its own.
 
-    With ``probing`` a queue on probation for the kind of the chunks has -1: a chunk gives it one job, and no more.
+    A queue on trial until ``trial_jobs`` finished, and with ``probing`` one on probation for the kind of the chunks,
+    has -1: a chunk gives it one job a cycle, and no more.
     """
     size = np.maximum(np.nan_to_num(snapshot.queues.job_chunk_size), 0).astype(np.int64)
-    if not probing or not len(chunks):
+    if not len(chunks):
         return size
-    return np.where(on_probation(snapshot, kind_of(chunks.prodsourcelabel[0])), -1, size)
+    once = on_trial(snapshot, trial_jobs)
+    if probing:
+        once |= on_probation(snapshot, kind_of(chunks.prodsourcelabel[0]))
+    return np.where(once, -1, size)

@@ -17,6 +17,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.queue_health import QUEUE_HEALTH, LearnedHealth, LearnedQueues, failing_queues
 
 SWITCH, EVIDENCE, MOST_CLOSED = "LEARNED_FAILING_QUEUES", "LEARNED_FAILING_EVIDENCE", "LEARNED_MOST_CLOSED_SHARE"
+TRIAL_JOBS = "LEARNED_TRIAL_JOBS"
 KINDS = (PRODUCTION, ANALYSIS)
 _ALL = 2**62
 MINUTE_S = 60.0
@@ -43,8 +44,9 @@ class QueueUnhealthy(Filter[JobPairs]):
     """Rejects queues that the agent ``outcomes`` found failing for the kind of the chunk, with LEARNED_FAILING_QUEUES.
 
     At most LEARNED_MOST_CLOSED_SHARE of the online queues is closed at once, those with most evidence; where more fail
-    it is not the queues. A queue on probation gets one job each of so many chunks as it may have probe jobs. Not for a
-    single pre-assigned queue. Source: E. S. Page, Continuous inspection schemes, 1954.
+    it is not the queues. A queue on probation gets one job each of so many chunks as it may have probe jobs. With
+    LEARNED_TRIAL_JOBS a chunk gives one job a cycle to a queue at which fewer finished, or more failed than finished.
+    Not for a single pre-assigned queue. Source: E. S. Page, Continuous inspection schemes, 1954.
     """
 
     name = "queue_unhealthy"
@@ -59,18 +61,19 @@ class QueueUnhealthy(Filter[JobPairs]):
         "names the errors; operators may switch `LEARNED_FAILING_QUEUES` off.",
     )
     kind = "temporary"
-    keys = (SWITCH, EVIDENCE, MOST_CLOSED)
+    keys = (SWITCH, EVIDENCE, MOST_CLOSED, TRIAL_JOBS)
     sources = (QUEUE_HEALTH,)
     unknown_policy = "keep"
     provenance = "Page, Continuous inspection schemes"
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
-        """Nothing while it is switched off."""
-        return self.sources if tuning.flag(SWITCH) else ()
+        """Nothing while it is switched off, and no queue is tried first."""
+        return self.sources if tuning.flag(SWITCH) or tuning.number(TRIAL_JOBS) else ()
 
     def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Closed | None:
         """What is closed; None while it is switched off or nothing is."""
-        learned: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
+        known: LearnedQueues = snapshot.offered.get(QUEUE_HEALTH, {})
+        learned = {place: one for place, one in known.items() if one.state != "healthy"}
         if not learned or not tuning.flag(SWITCH):
             return None
         states = [_states(learned, kind, snapshot, tuning) for kind in KINDS]

@@ -44,7 +44,7 @@ class HealthKeeper:
         self.closings: list[tuple[float, str, str, int]] = []
 
     def learned(self, view: GridView, epoch_s: float) -> LearnedQueues:
-        """The queues that are not healthy by what has been read of their ends.
+        """The queues by what has been read of their ends.
 
         Args:
             view: of the grid.
@@ -67,9 +67,7 @@ class HealthKeeper:
         self._fold.advance(epoch_s + view.now_s)
         self._fold.forget_tasks(epoch_s + view.now_s)
         self._learned = {
-            (place.queue, place.kind): _learned(place)
-            for place in self._fold.places.values()
-            if not place.node and place.state != "healthy"
+            (place.queue, place.kind): _learned(place) for place in self._fold.places.values() if not place.node
         }
         self._failing = _failing_tasks(self._fold)
         return self._with_probes()
@@ -113,7 +111,7 @@ def _learned(place: QueueHealth) -> LearnedHealth:
     hours = max(0.0, place.last_s - place.since_s) / 3600.0
     return LearnedHealth(
         place.state, place.statistic, place.failed, place.ended, len(place.tasks), hours, place.until_s,
-        place.probes_ended,
+        place.probes_ended, 0, *place.lately(),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from broker.snapshot.sources.queue_health import (
     failing_queues,
     group_sizes,
     on_probation,
+    on_trial,
 )
 from tests.rules.builders import tuning_for
 
@@ -157,12 +158,12 @@ def test_nothing_is_needed_while_it_is_off() -> None:
 
 def test_the_source_builds_what_the_agent_left() -> None:
     columns = QueueHealthSource.reads[0].columns_stored
-    row = ("Q0", "production", "probation", 12.5, 1.0, 3601.0, 10, 9, 3, None, 2, 1)
+    row = ("Q0", "production", "probation", 12.5, 1.0, 3601.0, 10, 9, 3, None, 2, 1, 4, 6)
     raw = RawSource(QUEUE_HEALTH, {QUEUE_HEALTH: Rows(columns, (row,))})
     found = QueueHealthSource().build(raw, grid())["Q0", "production"]
     assert (found.state, found.statistic, found.hours) == ("probation", 12.5, 1.0)
     assert (found.failed_tasks, found.probes, found.probes_there, found.probe_room) == (3, 2, 1, 2)
-    assert math.isnan(found.until_s)
+    assert math.isnan(found.until_s) and (found.finished_lately, found.failed_lately) == (4, 6)
 
 
 def test_candidates_of_a_queue_on_probation_are_known_by_kind() -> None:
@@ -178,7 +179,36 @@ def test_candidates_of_a_queue_on_probation_are_known_by_kind() -> None:
 def test_a_chunk_gives_a_queue_on_probation_one_job(label: str, switched_on: bool, expected: list[int]) -> None:
     snapshot = grid(2, Q0_production=health("probation"))
     snapshot.queues.job_chunk_size = np.array([math.nan, math.nan, 7.0])
-    assert group_sizes(snapshot, Chunks(label), probing=switched_on).tolist() == expected  # type: ignore[arg-type]
+    found = group_sizes(snapshot, Chunks(label), probing=switched_on, trial_jobs=0)  # type: ignore[arg-type]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("finished", "failed", "trial_jobs", "tried"),
+    [(2, 0, 3, True), (3, 0, 3, False), (3, 3, 3, False), (3, 4, 3, True), (2, 0, 2, False), (0, 9, 0, False)],
+)
+def test_a_queue_is_on_trial_until_jobs_of_both_kinds_finish_there(
+    finished: int, failed: int, trial_jobs: int, tried: bool
+) -> None:
+    some = {"Q0_production": health("healthy", finished_lately=finished - 1, failed_lately=failed)}
+    snapshot = grid(2, **some, Q0_analysis=health("healthy", finished_lately=1))
+    unknown = bool(trial_jobs)  # nothing is known of Q1
+    assert on_trial(snapshot, trial_jobs).tolist() == [tried, tried, unknown]
+    snapshot.queues.job_chunk_size = np.array([math.nan, math.nan, 7.0])
+    sizes = group_sizes(snapshot, Chunks("managed"), probing=False, trial_jobs=trial_jobs)  # type: ignore[arg-type]
+    assert sizes.tolist() == [-1 if tried else 0, -1 if tried else 0, -1 if unknown else 7]
+
+
+def test_without_the_source_no_queue_is_on_trial() -> None:
+    snapshot = grid(2)
+    del snapshot.offered[QUEUE_HEALTH]
+    assert not on_trial(snapshot, 3).any()
+
+
+def test_healthy_queues_are_left_alone() -> None:
+    rule = QueueUnhealthy()
+    assert rule.prepare(grid(3, Q0_production=health("healthy", 20.0)), None, tuning_for(rule, **ON)) is None
+    assert rule.needs(tuning_for(rule, LEARNED_TRIAL_JOBS=3)) == (QUEUE_HEALTH,) and rule.needs(tuning_for(rule)) == ()
 
 
 class Chunks:
