@@ -194,7 +194,8 @@ class Prepared:
         if before.names.tolist() != names.tolist():
             return _Decided(names, limits, Deciding(cycle, batch, seed, counts, nothing_known, loop=loop, first=first))
         # other queues may take jobs of another size, or in other numbers
-        same = before.limits == limits and asked.snapshot is self._snapshot
+        groups = np.array_equal(first.cycle.job_groups, cycle.job_groups)
+        same = before.limits == limits and groups and asked.snapshot is self._snapshot
         known = as_before(first.side.drawn, same)
         other = first.side if same and first.cycle.moves_alike(cycle) else None
         return _Decided(names, limits, Deciding(cycle, batch, seed, counts, known, other, loop, first.side, first))
