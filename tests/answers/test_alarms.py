@@ -13,7 +13,6 @@ from agents.service.configuration import ConfigurationError
 from broker.history.answers.stored_states import Brokered, ChunkState, Decided
 from broker.outcomes.answers.outcomes import held_sentence
 from broker.outcomes.statements.held_nodes import HeldNode
-from broker.outcomes.statements.held_nodes import HeldNode
 from broker.service.answers.alarm_sentences import alarm_lines, alarm_sentence
 from broker.service.answers.alarms import (
     AlarmLimits,
