@@ -72,6 +72,10 @@ PROBLEM_CODES: Mapping[str, ProblemCode] = {
     "no_such_queue": ProblemCode("No queue has this name.", "See `/queues`."),
     "no_such_route": ProblemCode("The API has nothing at this address.", _BODY),
     "no_such_run": ProblemCode("No run has this number.", "Start it again: results are kept for some days."),
+    "not_previewed": ProblemCode(
+        "A change is to keep to a number of jobs that move, and its value was not previewed lately.",
+        "Preview this value on the page of its key, then set it.",
+    ),
     "nothing_found": ProblemCode("Nothing on record has this name or number.", _NAME),
     "odd_path": ProblemCode("The address holds characters that none of ours has.", "See how names stand in a path."),
     "outcome_unknown": ProblemCode(
@@ -89,6 +93,10 @@ PROBLEM_CODES: Mapping[str, ProblemCode] = {
         "The token was used for a write before.", f"{_RENEW} Operators may set `reusable: true` for the issuer."
     ),
     "token_wrong_audience": ProblemCode("The token is for another service.", "Ask for one with the right audience."),
+    "too_many_jobs_move": ProblemCode(
+        "The preview of a change moves more jobs than whoever makes it allows.",
+        "Choose a value that changes less, or let more jobs move.",
+    ),
     "too_many_listeners": ProblemCode("As many as may listen to events do so already.", _LATER),
     "too_many_requests": ProblemCode("More requests came than one client may send.", f"{_LATER} Send fewer."),
     "too_many_runs": ProblemCode("As many runs as may wait do so already.", "Try again when one has ended."),

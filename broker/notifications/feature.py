@@ -18,6 +18,7 @@ FEATURE = Feature(
         ),
     ),
     routes=("broker.notifications.routes.notifications",),
+    pages=("broker.notifications.pages.subscribing",),
     incidents=(
         "broker.notifications.answers.incidents:alarm_incidents",
         "broker.notifications.answers.incidents:reason_incidents",

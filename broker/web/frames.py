@@ -108,7 +108,7 @@ def _figure(height: int, **options: Any) -> Any:
         x_axis_type="datetime",
         sizing_mode="stretch_width",
         toolbar_location=None,
-        tools="xpan",
+        tools="xbox_zoom",
         **{"x_range": span(start=0, end=1, name="time"), **options},
     )
     made.background_fill_color = made.border_fill_color = made.outline_line_color = None

@@ -37,7 +37,7 @@ from broker.web.sessions import SAFE, Session, is_token_of
 from broker.web.tables import table
 
 JSON_TYPES = ("application/json", "application/x-ndjson")
-_STATIC = ("style.css", "live.js", "tables.js", "plots.js", "bokeh.min.js")
+_STATIC = ("style.css", "live.js", "tables.js", "columns.js", "times.js", "search.js", "plots.js", "bokeh.min.js")
 _OF_BOKEH = ("bokeh.min.js",)
 MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
@@ -262,10 +262,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 class PageRoute(GuardedRoute):
     """A route of which every answer is a page, or JSON for those who ask for it.
 
-    ``sort`` is the column by which a table is sorted, which the browser does.
+    ``sort`` is the column by which a table is sorted, ``columns`` those that are shown: the browser does both.
     """
 
-    also = frozenset({"sort"})
+    also = frozenset({"sort", "columns"})
 
     def get_route_handler(self) -> Handler:
         """The handler: what is refused is a page that says why."""

@@ -12,8 +12,8 @@ from broker.web.rendering import PageRoute
 from tests.browser.pages import MENU
 from tests.browser.visitor import HOSTILE, HOSTILE_SHOWN, Visitor
 
-#: What is no page for people: files, data of plots, an icon, the way back from an issuer.
-NO_PAGES = ("/static", "/plots", "/favicon", "/login/callback")
+#: What is no page for people: files, data of plots, an icon, the way back from an issuer, what the search box offers.
+NO_PAGES = ("/static", "/plots", "/favicon", "/login/callback", "/search/suggestions")
 SERIOUS = ("serious", "critical")
 #: Else axe copies style sheets into elements of its own, which the policy of the page refuses.
 OPTIONS = {"preload": False}

@@ -14,7 +14,7 @@ from fastapi import Path, Query, Response
 from markupsafe import Markup
 from starlette.requests import Request
 
-from broker.access.policies import READ
+from broker.access.policies import READ, Role
 from broker.api.asking import LARGEST_ID, At, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
@@ -40,6 +40,7 @@ from broker.history.answers.job import jobs_of_tasks
 from broker.history.answers.job_models import JobsOfTasks
 from broker.history.answers.list_models import TaskFilters
 from broker.history.answers.tasks import known_task_filters, task_list
+from broker.notifications.answers.subscriptions import Offered, TaskSubscriptions, offered, subscriptions_of
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
 from broker.web.pictures.bars import Bar, bar_of, bars, row_of_bars, rows_of_bars
@@ -121,15 +122,21 @@ def list_tasks(
 
 @router.get("/tasks/{jeditaskid}")
 @allow(READ)
-async def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = False, at: At = None) -> Response:
+async def one_task(
+    request: Request, api: State, who: Who, jeditaskid: TaskId, evaluate: bool = False, at: At = None
+) -> Response:
     """A task: what was decided about it and why, what happened to it; for those with a token what would help."""
 
     def work(proceed: Proceed) -> Response:
         with asking(api, at) as asked:
             evaluated = read_task_decision(asked, jeditaskid, evaluate=evaluate)
             happened, jobs = history(asked, jeditaskid), jobs_of_tasks(asked, [jeditaskid])
-            time = time_shown(request, at, asked.now)
-        return _task_page(request, evaluated(proceed), happened, jobs, evaluate, time)
+            time, told = time_shown(request, at, asked.now), None
+            if who is not None and (who.has(Role.SUBMITTER) or who.has(Role.OPERATOR)):
+                told = subscriptions_of(asked, jeditaskid)
+        terms = None if told is None else offered(api.folder)
+        subscribing = None if told is None or terms is None else (told, terms)
+        return _task_page(request, evaluated(proceed), happened, jobs, evaluate, time, subscribing)
 
     return await decided_if(evaluate, request, api, work)
 
@@ -141,6 +148,7 @@ def _task_page(
     jobs: JobsOfTasks,
     evaluate: bool,
     time: Mapping[str, object],
+    subscribing: tuple[TaskSubscriptions, Offered] | None,
 ) -> Response:
     described = [_decision_fields(one) for one in found.decisions]
     events = [{"at": one.at, "event": one.event, "text": event_sentence(one)} for one in happened.events[-MOST_EVENTS:]]
@@ -154,6 +162,8 @@ def _task_page(
         events=events[::-1],
         evaluated=evaluate,
         time=time,
+        told=None if subscribing is None else [one.model_dump() for one in subscribing[0].subscriptions],
+        offered=None if subscribing is None else subscribing[1].model_dump(),
         progress=progress_sentence(jobs.states),
         until=end_sentence(jobs.finished_an_hour, jobs.expected_end),
         states=lambda: states_picture(jobs.states, found.task.jeditaskid),

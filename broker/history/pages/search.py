@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Query, Response
@@ -10,14 +12,16 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.asking import asking
 from broker.api.guarded_route import allow
-from broker.api.presenting import to_path
+from broker.api.presenting import answer, to_path
 from broker.api.state import State, Who
 from broker.history.answers.search import Kind, SearchHit, search
+from broker.store.query_context import Answer
 from broker.tuning.answers import values as tuning_values
 from broker.web.formats import in_path, visible
 from broker.web.rendering import back_to, page_router, show, wants_json
 
 router = page_router(tag="search")
+MOST_OF_A_KIND, MOST_SUGGESTED = 3, 10
 
 
 @router.get("/search")
@@ -39,6 +43,40 @@ def find(request: Request, api: State, who: Who, q: Annotated[str, Query(max_len
         named=who is not None,
         addresses=list(map(address_of, found.hits)),
     )
+
+
+class Suggestion(SearchHit):
+    """Something that may be meant, with the address of its page."""
+
+    address: str
+
+
+class Suggestions(Answer):
+    """What may be meant, the nearest names first."""
+
+    suggestions: tuple[Suggestion, ...]
+
+
+@router.get("/search/suggestions")
+@allow(READ)
+def suggest(request: Request, api: State, who: Who, q: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """What the box of every page offers while somebody types: some of each kind, with their addresses."""
+    keys = [one.key for one in tuning_values.values(api.database)]
+    with asking(api) as asked:
+        found = search(asked, q.replace("\0", ""), keys, with_names=who is not None)
+    lines = [Suggestion(**one.model_dump(), address=address_of(one)) for one in some_of(found.hits)]
+    return answer(request, Suggestions(suggestions=tuple(lines)))
+
+
+def some_of(hits: Sequence[SearchHit]) -> list[SearchHit]:
+    """The nearest of each kind, ``MOST_SUGGESTED`` at most, in their order. Pure."""
+    left: Counter[str] = Counter()
+    found = []
+    for one in hits:
+        left[one.kind] += 1
+        if left[one.kind] <= MOST_OF_A_KIND:
+            found.append(one)
+    return found[:MOST_SUGGESTED]
 
 
 #: The page of each kind of things; behind it stands the number or name.

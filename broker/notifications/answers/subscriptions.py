@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from agents.notifications.settings_file import load_settings
+from agents.service.configuration import ConfigurationError
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 from broker.notifications.model.channels import MailAddress
 from broker.notifications.model.rules import NotificationSettings, fits_domain
@@ -99,6 +100,29 @@ def target_of(to: str, settings: NotificationSettings) -> tuple[str, str]:
         domains = ", ".join(terms.domains)
         raise NoSuchTarget("mail is not sent to that domain", "--to", f"subscribers may have addresses of {domains}")
     return terms.mail, address
+
+
+class Offered(Answer):
+    """Whom subscribers may name.
+
+    Attributes:
+        channels: that are for them.
+        mail: whether mail is sent to addresses.
+        domains: of these addresses; empty: any.
+    """
+
+    channels: tuple[str, ...]
+    mail: bool
+    domains: tuple[str, ...]
+
+
+def offered(folder: Path | None) -> Offered | None:
+    """Whom subscribers may name; None where ``notifications.yaml`` cannot be used, as ``broker doctor`` says."""
+    try:
+        terms = load_settings(folder).subscriptions
+    except ConfigurationError:
+        return None
+    return Offered(channels=terms.channels, mail=terms.mail is not None, domains=terms.domains)
 
 
 def _refuse_others(by: Subscriber, task: int, owner: str | None) -> None:

@@ -21,6 +21,7 @@ from broker.notifications.answers.subscriptions import Subscriber, TaskSubscript
 
 router = guarded_router(tag="notifications")
 LARGEST = 2**63 - 1
+LONGEST_TO = 254
 
 
 class WhereToTell(BaseModel):
@@ -28,7 +29,8 @@ class WhereToTell(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     to: Annotated[
-        str, Field(min_length=1, max_length=254, pattern=r"^[^\x00]*$", description="A mail address, or a channel.")
+        str,
+        Field(min_length=1, max_length=LONGEST_TO, pattern=r"^[^\x00]*$", description="A mail address, or a channel."),
     ]
 
 
@@ -71,7 +73,7 @@ def list_subscriptions(request: Request, api: State, task: TaskId) -> Response:
 @allow(ACT_ON_TASKS)
 def subscribe_to_task(request: Request, api: State, who: Who, task: TaskId, body: WhereToTell) -> Response:
     """Subscribe to a task: one message when its work waits too long, one when the task ends."""
-    by = _subscriber(who)
+    by = subscriber_of(who)
     return answer(request, subscriptions.subscribe(api.database, api.folder, task, body.to, by, api.now()))
 
 
@@ -79,10 +81,11 @@ def subscribe_to_task(request: Request, api: State, who: Who, task: TaskId, body
 @allow(ACT_ON_TASKS)
 def unsubscribe_from_task(request: Request, api: State, who: Who, task: TaskId, body: WhereToTell) -> Response:
     """End a subscription."""
-    by = _subscriber(who)
+    by = subscriber_of(who)
     return answer(request, subscriptions.unsubscribe(api.database, api.folder, task, body.to, by, api.now()))
 
 
-def _subscriber(who: Identity | None) -> Subscriber:
+def subscriber_of(who: Identity | None) -> Subscriber:
+    """Who subscribes, of a request."""
     may_all = who is not None and who.has(Role.OPERATOR)
     return Subscriber(editor(who), None if who is None else who.username, may_all)

@@ -24,6 +24,7 @@ from broker.history.pages.work import begin_run
 from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers import values as tuning_values
 from broker.tuning.pages.key_flow import canaries_of, lately_sentence, rules_that_read, ways_back
+from broker.tuning.pages.moved_jobs import most_moved, moved_jobs, within
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.web.formats import in_path
 from broker.web.rendering import Form, back_to, page_router, show, wants_json
@@ -127,6 +128,7 @@ def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | N
     number = found.value if isinstance(found.value, int | float) else None
     points = points_of(None if swept is None else swept.result)
     drawn = curves(found.key, found.unit, points, number)
+    moved, of_jobs = moved_jobs(None if compared is None else compared.result)
     slopes = before_and_after(None if compared is None else compared.result)
     readers = {code for codes in found.read_by.values() for code in codes}
     linked = [code for code in sorted(readers) if is_code(code, api.folder)]
@@ -140,6 +142,7 @@ def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | N
         canaries=canaries_of(canary_trials.tried(api.database, now), found.key)[:MOST_CANARIES],
         ways_back=ways_back(changed, found.key),
         points=[vars(one) for one in points],
+        moved=f"{moved:,} of {of_jobs:,} jobs move",
         sweepable=found.type in NUMBERS,
         linked=linked,
         refused=None if refused is None else {"form": refused.name, "what": _words(refused.problem)},
@@ -200,9 +203,9 @@ def set_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
     """Set a key; running services use the value from their next cycle on."""
 
     def take() -> Response:
-        reason = _reason(fields)
         seen = int(_number(fields, "version"))
         _, typed = tuning_values.typed_value(key, fields.get("value", ""))
+        reason = _reason(fields, _moved(api, {key: typed}, fields))
 
         def make(store: TuningStore, connection: sa.Connection) -> Published:
             return store.set_value(
@@ -264,9 +267,10 @@ def try_on_share(request: Request, api: State, who: Who, key: Key, fields: Form)
         if not (0 < share < 1 and 0 < hours <= 24 * 90):
             raise Problem(422, "invalid_request", "the share must be between 0 and 100 per cent, the hours above 0")
         begin = moment(api)
+        reason = _reason(fields, _moved(api, {key: typed}, fields, share))
         proposals = canary_trials.proposals_of({key: typed}, None, api.database.names.vo)
         span = (begin, begin + timedelta(hours=hours))
-        canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=_reason(fields))
+        canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=reason)
         return back_to("/tuning#canaries")
 
     return _taken(request, api, key, ("canary", fields), take)
@@ -280,11 +284,22 @@ def stop_canary(request: Request, api: State, fields: Form) -> Response:
     return back_to("/tuning#canaries")
 
 
-def _reason(fields: dict[str, str]) -> str:
+def _moved(api: ApiState, wanted: dict[str, Any], fields: dict[str, str], share: float = 1.0) -> str:
+    """What the last preview of a value says of the jobs that it moves, where the form limits them."""
+    most, (key,) = most_moved(fields), wanted
+    if most is None:
+        return ""
+    with api.database.begin() as connection:
+        run = runs.newest_about(connection, ("preview", "what_if"), key)
+    return within(run, wanted, most, moment(api), share)
+
+
+def _reason(fields: dict[str, str], known: str = "") -> str:
+    """The reason that was typed, and what is known of the change."""
     reason = fields.get("reason", "").strip()
     if not reason or len(reason) > REASON_MAX_CHARACTERS:
         raise Problem(422, "no_reason", "a change needs a reason", "say why, in a sentence")
-    return reason
+    return reason[: REASON_MAX_CHARACTERS - len(known)] + known
 
 
 def _number(fields: dict[str, str], name: str) -> float:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
+from broker.web.formats import moment
 from broker.web.pictures.bars import Attribute, element, nice_limit, part
 
 WIDTH, HEIGHT, TALL = 1000.0, 200.0, "12rem"
@@ -99,13 +100,13 @@ def outcomes_over_time(
             if found.get(outcome):
                 tall = HEIGHT * found[outcome] / largest
                 bottom -= tall
-                said = [element("title", f"{at:%H:%M} {outcome}: {found[outcome]:,}")]
+                said = [element("title", f"{at:%H:%M} UTC {outcome}: {found[outcome]:,}")]
                 x = WIDTH * place(at)
                 box = {"x": x, "y": bottom, "width": min(wide, WIDTH - x), "height": tall}
                 drawn.append(element("rect", said, class_=f"outcome-{outcome}", **box))
     total = sum(sum(found.values()) for _, found in steps)
     said_all = f"{total:,} chunks decided by outcome, and {len(marks)} changes of the tuning and the grid"
-    return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M"))
+    return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M UTC"))
 
 
 def places_between(since: datetime, until: datetime) -> Callable[[datetime], float]:
@@ -144,13 +145,13 @@ def timeline(events: Sequence[Mark]) -> Markup:
         return element("p", "No events.", class_="empty")
     lanes = list(dict.fromkeys(event.lane for event in events))
     first, last = min(event.at for event in events), max(event.at for event in events)
-    said = f"{len(events)} events from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
+    said = f"{len(events)} events from {first:%Y-%m-%d %H:%M} UTC to {last:%Y-%m-%d %H:%M} UTC"
     rows: list[Markup] = []
-    for lane, marks in _lanes(lanes, events, places_between(first, last), "%Y-%m-%d %H:%M"):
+    for lane, marks in _lanes(lanes, events, places_between(first, last), "%Y-%m-%d %H:%M UTC"):
         line = element("line", x1="0%", x2="100%", y1="50%", y2="50%", class_="lane")
         rows += [element("span", lane, class_="y"), element("svg", [line, *marks], class_="whole", height="1.4rem")]
-    ends = f"{first:%Y-%m-%d %H:%M}", f"{last:%Y-%m-%d %H:%M}" if last > first else ""
-    rows += [element("span"), element("span", [element("span", one) for one in ends], class_="ends")]
+    ends = [moment(first), *([moment(last)] if last > first else [])]
+    rows += [element("span"), element("span", [element("span", [one]) for one in ends], class_="ends")]
     return element("div", rows, class_="picture chart", role="group", aria_label=said)
 
 

@@ -14,17 +14,20 @@ function say(on) {
   lamp.textContent = on ? "live" : "not live";
 }
 
-// What somebody has opened, typed or scrolled to stays as it is.
+// What somebody has opened, typed or scrolled to stays as it is; what another module made, it makes again.
+const OPENED = "details:not(.columns)";
+const TYPED = "input:not([type=hidden], .columns *), select";
+
 function state_of(part) {
-  const open = [...part.querySelectorAll("details")].map((one) => one.open);
-  const typed = [...part.querySelectorAll("input:not([type=hidden]), select")].map((one) => [one.value, one.checked]);
+  const open = [...part.querySelectorAll(OPENED)].map((one) => one.open);
+  const typed = [...part.querySelectorAll(TYPED)].map((one) => [one.value, one.checked]);
   const across = [...part.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
   return { open, typed, across };
 }
 
 function restore(part, state) {
-  part.querySelectorAll("details").forEach((one, at) => { one.open = state.open[at] ?? one.open; });
-  part.querySelectorAll("input:not([type=hidden]), select").forEach((one, at) => {
+  part.querySelectorAll(OPENED).forEach((one, at) => { one.open = state.open[at] ?? one.open; });
+  part.querySelectorAll(TYPED).forEach((one, at) => {
     if (state.typed[at]) { [one.value, one.checked] = state.typed[at]; }
   });
   part.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = state.across[at] ?? 0; });

@@ -39,6 +39,20 @@ function fill(view, told) {
   if (told.span && range) { [range.start, range.end] = told.span; }
 }
 
+// A span of time that is selected in a plot becomes the range of the whole page, in its address.
+const LEAST_MS = 600000;
+
+function zoom(view, span) {
+  const range = view.model.document.get_model_by_name("time");
+  const [start, end] = [Math.max(range.start, span[0]), Math.min(range.end, span[1])];
+  if (end - start >= 0.98 * (span[1] - span[0])) { return; }
+  const address = new URL(location.href);
+  const long = Math.max(end - start, LEAST_MS);
+  address.searchParams.set("hours", String(Number((long / 3600000).toFixed(2))));
+  address.searchParams.set("at", `${new Date(Math.min(start + long, span[1])).toISOString().slice(0, 19)}Z`);
+  location.assign(address);
+}
+
 // The picture below says the same to screen readers and the keyboard; nothing in the plot is to be reached.
 function out_of_reach(part) {
   for (const one of part.querySelectorAll("*")) {
@@ -54,7 +68,7 @@ async function draw(place) {
   const told = await answer.json();
   await load();
   const known = views.get(address);
-  if (known?.place === place) { fill(known.view, told); return; }
+  if (known?.place === place) { fill(known.view, told); known.span = told.span; return; }
   const box = document.createElement("div");
   box.className = "bokeh";
   box.setAttribute("aria-hidden", "true");
@@ -63,7 +77,11 @@ async function draw(place) {
   const view = [...made][0];
   fill(view, told);
   out_of_reach(box);
-  views.set(address, { place, made, view });
+  const drawn = { place, made, view, span: told.span };
+  views.set(address, drawn);
+  // Bokeh lets the event go no further down, and has taken the selection when the next frame is drawn
+  const taken = () => requestAnimationFrame(() => requestAnimationFrame(() => zoom(view, drawn.span)));
+  box.addEventListener("pointerup", taken, { capture: true });
   place.classList.add("drawn");
 }
 

@@ -1,0 +1,1 @@
+"""Subscriptions on the page of a task."""

@@ -1,0 +1,76 @@
+"""What who looks may choose: columns and a span of time, both in the address, and local times, kept in the browser."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.browser.visitor import Visitor
+
+SHOWN = """() => [...document.querySelector("main table").tHead.rows[0].cells]
+    .filter((one) => getComputedStyle(one).display !== "none").map((one) => one.textContent)"""
+
+
+@pytest.mark.parametrize("wide", [1440, 390])
+def test_columns_are_chosen_and_stand_in_the_address(visitor: Visitor, wide: int) -> None:
+    visitor.page.set_viewport_size({"width": wide, "height": 900})
+    visitor.open("/queues")
+    visitor.page.locator(".columns > summary").first.click()
+    before = visitor.page.evaluate(SHOWN)
+    menu = visitor.page.locator(".columns").first
+    absent = menu.locator("input:not(:checked)").evaluate_all("all => all.map((one) => one.value)")
+    menu.locator("input:checked").nth(2).click()
+    after = before[:2] + before[3:]
+    assert visitor.page.evaluate(SHOWN) == after
+    if wide < 720:  # what a phone has no room for is shown to who asks for it
+        menu.locator(f"input[value='{absent[0]}']").click()
+        assert len(visitor.page.evaluate(SHOWN)) == len(before)
+    chosen = visitor.page.evaluate(SHOWN)
+    assert "columns=0%3A" in visitor.page.url
+    visitor.page.reload()
+    visitor.page.locator(".columns").first.wait_for()
+    assert visitor.page.evaluate(SHOWN) == chosen
+    visitor.page.evaluate("() => document.dispatchEvent(new Event('refreshed'))")
+    assert visitor.page.evaluate(SHOWN) == chosen and visitor.page.locator(".columns").count() >= 1
+
+
+def test_local_times_stand_beside_those_of_utc_once_chosen(chromium: Any, site: Any) -> None:
+    context = chromium.new_context(base_url=site.url, timezone_id="Asia/Tokyo")
+    page = context.new_page()
+    page.goto("/tuning")
+    time = page.locator("main time").filter(has_text="UTC").first
+    time.wait_for()
+    assert time.get_attribute("data-here") is None
+    at = datetime.fromisoformat(str(time.get_attribute("datetime"))) + timedelta(hours=9)
+    assert f"{at:%Y-%m-%d %H:%M} Asia/Tokyo" in str(time.get_attribute("title"))
+    page.get_by_role("button", name="local times").click()
+    for _ in range(2):
+        assert f"{at:%H:%M}" in str(page.locator("main time[data-here]").first.get_attribute("data-here"))
+        page.reload()
+        page.locator("main time[data-here]").first.wait_for()
+    page.get_by_role("button", name="local times").click()
+    assert page.locator("main time[data-here]").count() == 0
+    context.close()
+
+
+@pytest.mark.parametrize("address", ["/", "/queues/BNL"])
+def test_a_span_that_is_selected_in_a_plot_becomes_that_of_the_page(visitor: Visitor, address: str) -> None:
+    visitor.open(f"{address}?hours=24")
+    visitor.page.locator(".plot.drawn canvas").first.wait_for()
+    visitor.page.locator(".plot .bokeh").scroll_into_view_if_needed()
+    box = visitor.page.locator(".plot .bokeh").bounding_box()
+    assert box is not None
+    across, down = (box["x"] + part * box["width"] for part in (0.4, 0.7)), box["y"] + 60
+    first, last = across
+    visitor.page.mouse.move(first, down)
+    visitor.page.mouse.down()
+    visitor.page.mouse.move(last, down, steps=5)
+    visitor.page.mouse.up()
+    visitor.page.wait_for_url("**at=**")
+    asked = parse_qs(urlsplit(visitor.page.url).query)
+    assert 6 < float(asked["hours"][0]) < 9.5
+    plotted = str(visitor.page.locator("[data-plot]").first.get_attribute("data-plot"))
+    assert "at=" in plotted and "hours=" in plotted
