@@ -49,6 +49,7 @@ class CleanupOptions(BrakedOptions):
         job_actions_days: what was done to jobs that waited or ran for too long.
         rebrokered_from_days: from which queues work was taken back; at least the longest REASSIGN_MEMORY.
         queue_record_days: how jobs ended at queues, the most cores that ran there, how many jobs started, by hour.
+        forecasts_days: what was told of starts, and what came of it.
         retry_actions_days: what retry rules did, and would have done, and failed jobs that none looked at.
         request_changes_days: what tasks were found to need, and changes of what they ask for.
         notifications_days: incidents that are over with their messages, and ended subscriptions.
@@ -71,6 +72,7 @@ class CleanupOptions(BrakedOptions):
     job_actions_days: Annotated[float, Field(ge=2, le=_LONGEST_DAYS)] | None = 90.0
     rebrokered_from_days: Annotated[float, Field(ge=7, le=_LONGEST_DAYS)] | None = 8.0
     queue_record_days: Days = 35.0
+    forecasts_days: Days = 30.0
     retry_actions_days: Days = 90.0
     request_changes_days: Days = 90.0
     notifications_days: Days = 90.0
@@ -163,6 +165,7 @@ class CleanupAgent(Agent[CleanupOptions]):
             self._aged(context, cleanup_rows.QUEUE_FAILURES, kept.queue_record_days),
             self._aged(context, cleanup_rows.QUEUE_CORES, kept.queue_record_days),
             self._aged(context, cleanup_rows.JOB_STARTS, kept.queue_record_days),
+            self._aged(context, cleanup_rows.FORECASTS, kept.forecasts_days),
             self._aged(context, cleanup_rows.RETRY_ACTIONS, kept.retry_actions_days),
             self._aged(context, cleanup_rows.FAILED_JOBS, kept.retry_actions_days),
             self._aged(context, cleanup_rows.REQUEST_CHANGES, kept.request_changes_days),

@@ -53,7 +53,14 @@ MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ),
     (
         "Work",
-        (("/tasks", "Tasks"), ("/jobs", "Jobs"), ("/reasons", "Reasons"), ("/users", "Users"), ("/retries", "Retries")),
+        (
+            ("/tasks", "Tasks"),
+            ("/jobs", "Jobs"),
+            ("/reasons", "Reasons"),
+            ("/users", "Users"),
+            ("/retries", "Retries"),
+            ("/forecasts", "Forecasts"),
+        ),
     ),
     (
         "Grid",

@@ -32,6 +32,7 @@ from tests.agents.feeds import test_sites
 from tests.agents.feeds.fake_rucio import FakeRucio, replica
 from tests.agents.feeds.running import Feeding
 from tests.agents.feeds.wanting import want
+from tests.agents.forecasts import test_forecasts
 from tests.agents.formats import test_features
 from tests.agents.grid import test_summary_refreshing
 from tests.agents.lifecycle import test_analysis_rebrokerage, test_fast_rebrokerage, test_retries, test_timeouts
@@ -145,6 +146,12 @@ def fill_submission(database: Database, folder: Path) -> None:
 
 def fill_ends(database: Database, folder: Path) -> None:
     test_outcomes.archive(database, test_outcomes.failed(1, 0))
+
+
+def fill_line(database: Database, folder: Path) -> None:
+    """A job that waits, a forecast by which it can be judged, and one that it judges."""
+    pilot_grid.fill(database, [test_forecasts.waiting(8), test_forecasts.running(9, 2, 6)])
+    test_forecasts.remember_open(database)
 
 
 def fill_scouts(database: Database, folder: Path) -> None:
@@ -281,8 +288,8 @@ def fill_old(database: Database, folder: Path) -> dict[str, Any]:
 CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
     "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
-    "(queue_cores)", "(job_starts)", "(retry_actions)", "(failed_jobs)", "(request_changes)", "(request_learned)",
-    "(incidents)", "(task_subscriptions)", "(job_status_reports)", "(feed_runs)", "(sandboxes)",
+    "(queue_cores)", "(job_starts)", "(forecasts)", "(retry_actions)", "(failed_jobs)", "(request_changes)",
+    "(request_learned)", "(incidents)", "(task_subscriptions)", "(job_status_reports)", "(feed_runs)", "(sandboxes)",
     "(submitted_pilots)", "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip
 """Kinds of rows that the clean-up removes, each in a transaction."""
@@ -312,6 +319,7 @@ WRITERS: Mapping[str, Writer] = {
     ),
     "completion": Writer(fill_reports, ("jobs", "(verbs)", "tasks")),
     "outcomes": Writer(fill_ends, ("tuning", "batch", "running")),
+    "forecasts": Writer(fill_line, ("tuning", "judged", "told")),
     "task_sizing": Writer(fill_scouts, ("tuning", "task")),
     "notifications": Writer(fill_subscribed, ("planning", "try", "delivered")),
     "retries": Writer(fill_failed, ("tuning", "batch")),

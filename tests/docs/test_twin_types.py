@@ -16,6 +16,7 @@ EXCEPTIONS = {
     ("QueueRecord", "QueueTable"): "one row as it is read, with what may be missing, and columns of all rows",
     ("FeatureTable", "QueueSummary"): "columns of all queues, and the figures of one",
     ("JobFilters", "JobSelection"): "an error in a person's words, and the ranges of codes that SQL compares",
+    ("Asked", "Subjects"): "one subject with its clues by name, and columns of all of them",
     ("GpuRequest", "GpuSummary"): "what a task asks for, and what a queue has",
 }
 #: Other pairs, and calls that copy field by field, that are still there: fewer, never more.

@@ -32,6 +32,7 @@ from broker.domain.rejection_counts import Counts, RejectionCounts, rejection_co
 from broker.engine.job.placement import FLOW_CODES
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.feeds.statements.queue_pins import Pin, held_pins
+from broker.forecasts.answers.forecasts import waiting_start
 from broker.history.answers.stored_states import ChunkState, chunk_states, most_rejecting
 from broker.history.answers.tasks import throttle_in
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
@@ -145,9 +146,11 @@ def read_task_decision(
         redecide=first_redecided((one.record.decision.outcome, one.record.pending_until) for one in waiting),
     )
     explained = [_explained(asking, stored, states, evaluate) for stored in found]
+    start = waiting_start(asking, jeditaskid) if waiting and at is None else None
 
     def evaluated(proceed: Proceed) -> TaskDecision:
-        return TaskDecision(now=asking.now, task=task, decisions=tuple(one(proceed) for one in explained))
+        decisions = tuple(one(proceed) for one in explained)
+        return TaskDecision(now=asking.now, task=task, decisions=decisions, start=start)
 
     return evaluated
 

@@ -20,6 +20,7 @@ from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.shared.answer import Answer as CandidateAnswer
 from broker.engine.shared.answer import RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
+from broker.forecasts.answers.forecasts import ForecastLine
 from broker.store.query_context import Answer
 
 Figure = float | int | str | bool | None
@@ -321,11 +322,16 @@ class ExplainedDecision(Answer):
 
 
 class TaskDecision(Answer):
-    """The answer to explain: the task, and the decisions of the last cycle that looked at it."""
+    """The answer to explain: the task, and the decisions of the last cycle that looked at it.
+
+    Attributes:
+        start: when its next job will start; null where nothing was told of it.
+    """
 
     now: datetime
     task: TaskFacts
     decisions: tuple[ExplainedDecision, ...]
+    start: ForecastLine | None = None
 
 
 class WhyNotLine(Answer):

@@ -30,10 +30,11 @@ from broker.decisions.answers.decision_model import ExplainedDecision
 from broker.decisions.answers.remedies import Case, evaluated_case
 from broker.domain.decisions import StoredDecision
 from broker.errors import NOT_FOUND, BrokerError
+from broker.forecasts.answers.forecasts import ForecastLine, submitted_start
 from broker.gdpconfig import Tuning
 from broker.store.connection.database import Database
 from broker.store.connection.read_only import rolled_back
-from broker.store.query_context import Proceed, proceed
+from broker.store.query_context import Asking, Proceed, proceed
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
 from broker.tasks.statements.task_rows import AnySubmission, Submitted
 
@@ -154,6 +155,7 @@ class FeasibleTask(BaseModel):
         nucleus: that was drawn, or was given; null where none is needed or could be had.
         decisions: of each brokerage that would look at it, with candidates, reasons and nearest misses.
         notes: of the submission.
+        start: when such a task starts that is submitted now; null where nothing was told of it.
     """
 
     taskname: str
@@ -161,6 +163,7 @@ class FeasibleTask(BaseModel):
     nucleus: str | None
     decisions: list[ExplainedDecision]
     notes: list[str]
+    start: ForecastLine | None = None
 
 
 class FeasibilityAnswer(BaseModel):
@@ -229,7 +232,13 @@ def _task(
         nucleus=nucleus,
         decisions=[_explained(one, question.evaluate, proceed) for one in tried],
         notes=list(made.notes),
+        start=_start(trial, made.jeditaskid, question),
     )
+
+
+def _start(trial: Database, task: int, question: Question) -> ForecastLine | None:
+    with trial.begin() as connection:
+        return submitted_start(Asking(connection, trial.names, question.now, question.config), task)
 
 
 def _decided(trial: Database, brokerage: str, task: int, question: Question) -> list[Tried]:

@@ -65,6 +65,7 @@ def show_answer(found: TaskDecision) -> None:
         ("task", task_sentence(found.task)),
         ("waiting since", Since(found.task.waiting_since, found.now) if found.task.waiting_since else None),
         ("next try", _next_try(found)),
+        ("its next job", found.start.sentence if found.start else None),
     ]
     print_facts(facts, title=f"Task {found.task.jeditaskid}")
 

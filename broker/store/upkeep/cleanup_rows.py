@@ -73,6 +73,8 @@ QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
 QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")
 QUEUE_CORES = AgedRows("queue_cores", "queue_cores", "hour")
 JOB_STARTS = AgedRows("job_starts", "job_starts", "hour")
+#: What was told of starts, and what came of it.
+FORECASTS = AgedRows("forecasts", "forecasts", "made_at")
 #: What was made of jobs that failed or finished: retries, and what their tasks ask for.
 FAILURE_TABLES = ("failed_jobs", "retry_actions", "request_learned", "request_changes")
 RETRY_ACTIONS = AgedRows("retry_actions", "retry_actions", "acted_at")

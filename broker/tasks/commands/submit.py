@@ -103,6 +103,9 @@ def _try(context: typer.Context, database: Database, planned: tuple[Submission, 
     if not as_json:
         columns = ("task", Column("brokerage", 1), "outcome", "reason", "would go to", Column("verdict", 2))
         print_table(columns, rows, title="Feasibility, no promise: nothing was submitted")
+        for task in found.tasks:
+            if task.start is not None:
+                remark(f"{task.taskname}: such a task {task.start.sentence}")
     placed = all(task.decisions and task.decisions[-1].outcome == "brokered" for task in found.tasks)
     return DONE if placed else NOT_PLACED
 

@@ -32,7 +32,7 @@ OWN_TABLES = (
     "broker.task_requirements", "broker.file_arguments", "broker.pilot_demand", "broker.harvester_commands",
     "broker.submitted_pilots", "broker.failed_jobs", "broker.retry_actions", "broker.retry_rules",
     "broker.request_learned", "broker.request_changes", "broker.incidents", "broker.notifications",
-    "broker.task_subscriptions",
+    "broker.task_subscriptions", "broker.forecasts",
 )  # fmt: skip
 
 

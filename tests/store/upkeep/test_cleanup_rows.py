@@ -51,6 +51,10 @@ ROW = {
         ":time, :n, 'c', '', :time, 'ann'",
     ),
     "failed_jobs": ("failed_at, pandaid", ":time, :n"),
+    "forecasts": (
+        "made_at, kind, subject, cell, situation, horizon_s, n, unknown, status, status_since, is_newest, is_judged",
+        ":time, 'task', 't' || :n, 'c', 's', 1, 0, '', '', :time, false, true",
+    ),
     "job_starts": ("hour, started", ":time, :n"),
     "queue_cores": ("hour, queue, kind, most_cores_running", ":time, 'q' || :n, 'all', 8"),
     "sandboxes": (

@@ -1,0 +1,152 @@
+"""The agent that says when waiting work will start, and notes what came of what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from time import perf_counter
+
+import numpy as np
+from pydantic import Field
+
+from agents.brokerage.grid_reading import tuning_of
+from agents.service import fault_points
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.forecasts.model.forecasting import Forecasts, Past, Settings, make_forecasts
+from broker.forecasts.model.resolving import judge
+from broker.forecasts.model.subjects import Asked, asked_of, columns_of
+from broker.forecasts.statements.forecast_rows import (
+    Before,
+    Made,
+    note_judged,
+    open_forecasts,
+    read_past,
+    told_before,
+    write_made,
+)
+from broker.forecasts.statements.starts import seen_of, tracked_of
+from broker.forecasts.statements.waiting_work import read_waiting
+from broker.gdpconfig.tuning import Tuning
+from broker.store.connection.tables import TableCatalogue
+
+ON, HALF_LIFE = "FORECASTS", "FORECAST_HALF_LIFE"
+CASES, HORIZON, STEP = "FORECAST_CASES", "FORECAST_HORIZON", "FORECAST_STEP"
+_HALF_LIVES = 7
+#: One forecast of each subject is judged in so long.
+JUDGED_EVERY = timedelta(minutes=55)
+#: Of a queue whose status changed within so long nothing is told.
+SETTLES = timedelta(hours=1)
+
+
+class ForecastsOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        most_tasks: tasks of which something is told, the newest first.
+        window_hours: the rate of starts is that of so many hours.
+        in_profile_panda: whether it works where the service runs the profile ``panda``.
+        judged_of_a_cycle: open forecasts that are looked at in one cycle, the oldest first.
+    """
+
+    most_tasks: int = Field(default=2000, ge=1, le=100_000)
+    window_hours: float = Field(default=2.0, gt=0, le=48)
+    in_profile_panda: bool = False
+    judged_of_a_cycle: int = Field(default=50_000, ge=1)
+
+
+class ForecastsAgent(Agent[ForecastsOptions]):
+    """Tells p10, p50 and p90 of the next start of queues, tasks and kinds of tasks; judges what it told."""
+
+    name = "forecasts"
+    title = "when waiting work will start, and how good what was said of it was"
+    options_type = ForecastsOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Judge what was told, then tell anew."""
+        started = perf_counter()
+        tuning = tuning_of(context).tuning(None)
+        if not tuning.flag(ON):
+            return CycleReport(notes=(f"{ON} is off",))
+        if self.process.profile == "panda" and not self.options.in_profile_panda:
+            return CycleReport(notes=("off in the profile panda; in_profile_panda switches it on",))
+        settings = settings_of(tuning)
+        counts = self._judge(context, settings)
+        judged_s = perf_counter() - started
+        context.check()
+        counts |= self._tell(context, settings)
+        return CycleReport(counts, {"judge_s": judged_s, "tell_s": perf_counter() - started - judged_s})
+
+    def _judge(self, context: CycleContext, settings: Settings) -> dict[str, int]:
+        with context.transaction() as connection:
+            catalogue = TableCatalogue.read(connection, context.database.names)
+            found = open_forecasts(connection, self.options.judged_of_a_cycle)
+            tracked = tracked_of(connection, catalogue, found)
+            seen = seen_of(connection, catalogue, found, tracked)
+            judged = [
+                judge(one, tracked.get(one.id), seen.get(one.id), context.now, settings.horizon_s) for one in found
+            ]
+            if context.writes:
+                note_judged(connection, judged, context.now)
+                fault_points.reach("after_write_before_commit")
+        resolved = sum(one.outcome == "started" for one in judged)
+        return {"open": sum(one.outcome is None and one.is_kept for one in judged), "resolved": resolved}
+
+    def _tell(self, context: CycleContext, settings: Settings) -> dict[str, int]:
+        window = timedelta(hours=self.options.window_hours)
+        with context.transaction() as connection:
+            catalogue = TableCatalogue.read(connection, context.database.names)
+            waiting = read_waiting(connection, catalogue, context.now, window, self.options.most_tasks)
+            since = context.now - timedelta(seconds=_HALF_LIVES * settings.half_life_s)
+            past = read_past(connection, since, context.now)
+            before = told_before(connection)
+            asked = asked_of(waiting, context.now, window.total_seconds())
+            made = told_of(asked, past, before, context.now, settings)
+            if context.writes:
+                write_made(connection, made)
+                fault_points.reach("after_write_before_commit")
+        known = sum(one.told_s is not None for one in made)
+        return {"told": len(made), "known": known, "past": len(past)}
+
+
+def settings_of(tuning: Tuning) -> Settings:
+    """What forecasts are made with, from the keys."""
+    return Settings(
+        half_life_s=3600.0 * tuning.number(HALF_LIFE),
+        cases=int(tuning.number(CASES)),
+        horizon_s=3600.0 * tuning.number(HORIZON),
+        step=tuning.number(STEP),
+    )
+
+
+def told_of(
+    asked: list[Asked],
+    past: Past,
+    before: Mapping[tuple[str, str], Before],
+    now: datetime,
+    settings: Settings,
+) -> list[Made]:
+    """The forecasts of the subjects at ``now``. Pure."""
+    subjects = columns_of(asked)
+    found = make_forecasts(subjects, past, now.timestamp(), settings)
+    return [_made(one, row, found, before.get((one.kind, one.subject)), now, settings) for row, one in enumerate(asked)]
+
+
+def _made(one: Asked, row: int, found: Forecasts, last: Before | None, now: datetime, settings: Settings) -> Made:
+    since = now - SETTLES if last is None else last.status_since if last.status == one.status else now
+    n, quantiles = int(found.n[row]), found.quantiles_s[row]
+    unknown = ""
+    if now - since < SETTLES:
+        unknown = f"the status of the queue changed to {one.status} within the hour"
+    elif np.isnan(quantiles[1]):
+        unknown = f"{n} forecasts of its kind have come true, {settings.cases} are needed"
+    return Made(
+        asked=one,
+        made_at=now,
+        told_s=None if unknown else tuple(quantiles.tolist()),
+        horizon_s=settings.horizon_s,
+        n=n,
+        usual_s=None if np.isnan(found.usual_s[row]) else float(found.usual_s[row]),
+        unknown=unknown,
+        status_since=since,
+        is_judged=last is None or last.judged_at is None or now - last.judged_at >= JUDGED_EVERY,
+    )

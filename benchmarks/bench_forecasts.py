@@ -1,0 +1,108 @@
+"""How good forecasts of starts are in the closed loop with drift: coverage, and loss against the usual wait.
+
+A simulated grid is steered by the code of the agents (profile ``seed``); its load rises and falls, and queues fail. At
+each hour forecasts are made from what is known then, by the code of the agent, and judged by what happened.
+``python -m benchmarks.bench_forecasts [--seeds 10] [--days 8] [--cores 500] [--processes 1]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import numpy as np  # noqa: E402
+
+from benchmarks.forecast_world import Awaited, instants, watched  # noqa: E402
+from broker.domain.arrays import Floats, texts  # noqa: E402
+from broker.forecasts.model.forecasting import LEVELS, Past, Settings, make_forecasts  # noqa: E402
+from broker.forecasts.model.judging import JudgedForecasts, Verdict, verdicts  # noqa: E402
+from broker.forecasts.model.subjects import columns_of  # noqa: E402
+
+
+def told_of(noted: Sequence[Awaited], settings: Settings, end_s: float, seed: int = 0) -> JudgedForecasts:
+    """The forecasts of what was noted, made at each look from what was known then, with what came of them.
+
+    Those that are made less than the horizon before the end are left out: of them only short waits would be known.
+    """
+    subjects = columns_of([one.asked for one in noted])
+    made, began = (np.array([getattr(one, name) for one in noted]) for name in ("made_s", "began_s"))
+    waited = np.minimum(np.array([one.waited_s for one in noted]), settings.horizon_s)
+    known = np.array([one.is_known and one.waited_s < settings.horizon_s for one in noted], dtype=np.bool_)
+    resolved = np.array([one.resolved_s for one in noted])
+    told, usual = np.full((len(noted), len(LEVELS)), np.nan), np.full(len(noted), np.nan)
+    for now in instants(noted):
+        before, here = np.flatnonzero(made < now), np.flatnonzero(made == now)
+        over = resolved[before] <= now
+        so_far = np.where(over, waited[before], np.clip(now - began[before], 0.0, settings.horizon_s))
+        past = Past(
+            kind=subjects.kind[before], cell=subjects.cell[before], situation=subjects.situation[before],
+            clues=subjects.clues[before], made_s=made[before], waited_s=so_far, is_known=known[before] & over,
+            told_s=told[before],
+        )  # fmt: skip
+        asked = columns_of([noted[row].asked for row in here.tolist()])
+        found = make_forecasts(asked, past, float(now), settings)
+        told[here], usual[here] = found.quantiles_s, found.usual_s
+    whole = np.flatnonzero(made <= end_s - settings.horizon_s)
+    return JudgedForecasts(
+        kind=subjects.kind[whole],
+        subject=texts(f"{seed} {noted[row].asked.subject}" for row in whole.tolist()),
+        told_s=told[whole],
+        usual_s=usual[whole],
+        waited_s=waited[whole],
+        is_known=known[whole],
+        horizon_s=np.full(len(whole), settings.horizon_s),
+    )
+
+
+def one_seed(days: float, cores: int, seed: int) -> JudgedForecasts:
+    """The forecasts of one run."""
+    return told_of(watched(seed, days, cores), Settings(), days * 86_400.0, seed)
+
+
+def line(verdict: Verdict) -> str:
+    """A verdict as a line of the table."""
+    low, high = verdict.covered_between
+    parts = (
+        f"{verdict.name:10s} {verdict.told:6d} told",
+        f"{verdict.resolved:6d} resolved",
+        f"{verdict.censored:5d} censored",
+        f"covered {100 * verdict.covered:5.1f} % ({100 * low:.1f} to {100 * high:.1f})",
+        f"below {100 * verdict.below:4.1f}",
+        f"above {100 * verdict.above:4.1f}",
+        f"loss {verdict.loss_part:.2f} of the usual wait's, of its middle {verdict.middle_loss_part:.2f}",
+    )
+    return "  ".join(parts)
+
+
+def together_of(found: Sequence[JudgedForecasts]) -> JudgedForecasts:
+    """All of them in one."""
+    columns: dict[str, Floats] = {
+        name: np.concatenate([getattr(one, name) for one in found]) for name in vars(found[0])
+    }
+    return JudgedForecasts(**columns)  # type: ignore[arg-type]
+
+
+def main() -> None:
+    """Print what came of the forecasts: of all, by kind, by horizon, and by seed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--days", type=float, default=8.0)
+    parser.add_argument("--cores", type=int, default=500)
+    parser.add_argument("--processes", type=int, default=1)
+    given = parser.parse_args()
+    with ProcessPoolExecutor(given.processes) as pool:
+        found = list(pool.map(partial(one_seed, given.days, given.cores), range(1, given.seeds + 1)))
+    for verdict in verdicts(together_of(found)):
+        print(line(verdict), flush=True)
+    for seed, one in enumerate(found, 1):
+        print(f"seed {seed:2d}: {line(verdicts(one)[0])}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

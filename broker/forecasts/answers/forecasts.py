@@ -1,0 +1,136 @@
+"""When work will start: a look-up of what the agent told last, with its age; nothing is worked out here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from broker.forecasts.model.subjects import QUEUE, TASK, TASK_KIND, apart, together
+from broker.forecasts.model.wording import duration, start_sentence
+from broker.forecasts.statements import forecast_looks
+from broker.store.query_context import Answer, Asking, NothingFound
+
+#: A forecast that is older is not told any more: twice the period of the agent, and a cycle.
+STALE_S = 1500.0
+MOST_LINES = 500
+_QUANTILES = ("p10_s", "p50_s", "p90_s")
+Kind = Literal["queue", "task", "task_kind"]
+
+
+class ForecastLine(Answer):
+    """When the next work of a queue's line, a task, or a kind of tasks starts.
+
+    Attributes:
+        queue, share: of a line of jobs at a queue.
+        jeditaskid: of a task.
+        made_at: when it was told; ``age_s`` how long ago. Null where nothing was.
+        p10_s, p50_s, p90_s: seconds from ``made_at``; null where not known, or later than ``horizon_s``.
+        basis: from what it was made: ``history``, past cases like it, or these with a roll-out of the decisions.
+        n: past cases of its kind that have started.
+        unknown: why it is not known; empty where it is.
+        sentence: all this in words.
+    """
+
+    kind: Kind
+    subject: str
+    queue: str | None = None
+    share: str | None = None
+    jeditaskid: int | None = None
+    situation: str = ""
+    made_at: datetime | None = None
+    age_s: float | None = None
+    p10_s: float | None = None
+    p50_s: float | None = None
+    p90_s: float | None = None
+    horizon_s: float | None = None
+    basis: Literal["history", "history and roll-out"] = "history"
+    n: int = 0
+    unknown: str = ""
+    sentence: str
+
+
+class ForecastLines(Answer):
+    """Forecasts of a kind, those that start last first."""
+
+    now: datetime
+    kind: Kind
+    lines: tuple[ForecastLine, ...]
+
+
+def forecast_list(asking: Asking, kind: Kind, most: int = MOST_LINES) -> ForecastLines:
+    """The newest forecasts of a kind."""
+    rows = forecast_looks.newest_of_kind(asking.connection, kind, most)
+    return ForecastLines(now=asking.now, kind=kind, lines=tuple(_line(row, asking.now) for row in rows))
+
+
+def queue_forecasts(asking: Asking, queue: str) -> ForecastLines:
+    """When jobs that come to a queue now will start, by share.
+
+    Raises:
+        NothingFound: nothing is told of the queue.
+    """
+    rows = forecast_looks.newest_of_queue(asking.connection, together(queue, ""))
+    if not rows:
+        raise NothingFound("forecast of a queue", queue, "broker.forecasts", remedy="see broker forecast list")
+    return ForecastLines(now=asking.now, kind=QUEUE, lines=tuple(_line(row, asking.now) for row in rows))
+
+
+def task_start(asking: Asking, jeditaskid: int) -> ForecastLine:
+    """When the next job of a task starts; not known where nothing was told of it."""
+    found = forecast_looks.newest(asking.connection, TASK, [str(jeditaskid)])
+    if found:
+        return _line(found[0], asking.now)
+    return _unknown(TASK, str(jeditaskid), "nothing was told of it: it runs, has ended, or is too new")
+
+
+def kind_start(asking: Asking, gshare: str, resource_type: str) -> ForecastLine:
+    """When a task of a share and a resource type would start if it were submitted now."""
+    name = together(gshare, resource_type)
+    found = forecast_looks.newest(asking.connection, TASK_KIND, [name])
+    return _line(found[0], asking.now) if found else _unknown(TASK_KIND, name, "no such task came within a week")
+
+
+def submitted_start(asking: Asking, jeditaskid: int) -> ForecastLine | None:
+    """When a task that was just made would start, by its kind; None where nothing was told of such."""
+    kind = forecast_looks.kind_of_task(asking.connection, asking.names, jeditaskid)
+    found = None if kind is None else kind_start(asking, *kind)
+    return None if found is None or found.made_at is None else found
+
+
+def waiting_start(asking: Asking, jeditaskid: int) -> ForecastLine | None:
+    """When the next job of a task starts; None where nothing was told of it."""
+    found = task_start(asking, jeditaskid)
+    return None if found.made_at is None else found
+
+
+def _line(row: Mapping[str, Any], now: datetime) -> ForecastLine:
+    made_at: datetime = row["made_at"]
+    age_s = max(0.0, (now - made_at).total_seconds())
+    told: dict[str, Any] = {name: row[name] for name in ("kind", "subject", "situation", "horizon_s", "n", "unknown")}
+    told |= _about(row["kind"], row["subject"]) | {"made_at": made_at, "age_s": age_s}
+    told["basis"] = "history" if row["rollout_s"] is None else "history and roll-out"
+    if age_s > STALE_S:
+        told["unknown"] = f"the last one is {duration(age_s)} old; see the agent forecasts"
+    if told["unknown"]:
+        return ForecastLine(**told, sentence=f"not known: {told['unknown']}")
+    quantiles = [float(row[name]) for name in _QUANTILES]
+    for name, value in zip(_QUANTILES, quantiles, strict=True):
+        told[name] = value if math.isfinite(value) else None
+    low_s, middle_s, high_s = quantiles
+    sentence = start_sentence(low_s, middle_s, high_s, row["horizon_s"])
+    return ForecastLine(**told, sentence=f"{sentence}; told {duration(age_s)} ago")
+
+
+def _unknown(kind: Kind, subject: str, why: str) -> ForecastLine:
+    return ForecastLine(kind=kind, subject=subject, **_about(kind, subject), unknown=why, sentence=f"not known: {why}")
+
+
+def _about(kind: str, subject: str) -> dict[str, Any]:
+    if kind == TASK:
+        return {"jeditaskid": int(subject)}
+    if kind == QUEUE:
+        queue, share = apart(subject)
+        return {"queue": queue, "share": share}
+    return {}

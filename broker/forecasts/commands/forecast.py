@@ -1,0 +1,147 @@
+"""``broker forecast``: when work will start, and how good what was told of it was."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.cli.context import asked
+from broker.cli.output import Column, print_json, print_table, remark, say
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.forecasts.answers.check import ForecastCheck, forecast_check
+from broker.forecasts.answers.forecasts import ForecastLines, Kind, forecast_list, queue_forecasts
+from broker.forecasts.answers.sooner import read_task_forecast
+from broker.forecasts.model.wording import duration
+from broker.store.query_context import proceed
+
+app = typer.Typer(no_args_is_help=True, help="When work will start, and how good what was told of it was.")
+
+
+class OneOfBoth(BrokerError):
+    """A task and a queue were named, or none of them."""
+
+    exit_status = WRONG_USAGE
+
+
+@app.command("show")
+def show(
+    context: typer.Context,
+    task: Annotated[int | None, typer.Argument(metavar="[TASK]", help="The task (jeditaskid).")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Of jobs that come to this queue now.")] = None,
+    evaluate: Annotated[
+        bool,
+        typer.Option(
+            "--evaluate", help="Decide it again with one thing changed, to say what would help: takes seconds."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
+) -> None:
+    """When a task, or what comes to a queue now, will start: p10, p50 and p90, and what would make it sooner."""
+    if task is not None and queue is None:
+        _show_task(context, task, evaluate, as_json)
+    elif queue is not None and task is None:
+        with asked(context) as asking:
+            lines = queue_forecasts(asking, queue)
+        _show_lines(lines, as_json, f"Jobs that come to {queue} now")
+    else:
+        raise OneOfBoth("a task or --queue is needed", "broker forecast show", "name one of them")
+
+
+def _show_task(context: typer.Context, task: int, evaluate: bool, as_json: bool) -> None:
+    with asked(context) as asking:
+        evaluation = read_task_forecast(asking, task, evaluate=evaluate)
+    found = evaluation(proceed)
+    if as_json:
+        print_json(found)
+        return
+    say(f"Task {task}: {found.forecast.sentence}.")
+    for text in found.sooner:
+        say(f"Sooner: {text}")
+
+
+@app.command("list")
+def list_forecasts(
+    context: typer.Context,
+    kind: Annotated[str, typer.Option("--kind", help="Of queue, task or task_kind.")] = "task_kind",
+    as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
+) -> None:
+    """The newest forecasts of a kind, those that start last first."""
+    with asked(context) as asking:
+        lines = forecast_list(asking, kind_named(kind))
+    _show_lines(lines, as_json, f"Forecasts of kind {kind}")
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of this name.
+
+    Raises:
+        OneOfBoth: there is none.
+    """
+    kinds: dict[str, Kind] = {"queue": "queue", "task": "task", "task_kind": "task_kind"}
+    if name not in kinds:
+        raise OneOfBoth(f"there is no kind {name}", "--kind", f"take one of {', '.join(kinds)}")
+    return kinds[name]
+
+
+def _show_lines(lines: ForecastLines, as_json: bool, title: str) -> None:
+    if as_json:
+        print_json(lines)
+        return
+    columns = ("what", "p10", "p50", "p90", Column("now", give_up=3), Column("cases", give_up=2),
+               Column("told", give_up=1), Column("remark", give_up=4))  # fmt: skip
+    rows = [
+        (
+            one.subject, *(_time(one.unknown, value) for value in (one.p10_s, one.p50_s, one.p90_s)), one.situation,
+            one.n, f"{duration(one.age_s or 0.0)} ago", one.unknown or "-",
+        )
+        for one in lines.lines
+    ]  # fmt: skip
+    print_table(columns, rows, title=title)
+    if not lines.lines:
+        remark("nothing was told yet; see broker agents, forecasts")
+
+
+def _time(unknown: str, value: float | None) -> str:
+    if unknown:
+        return "?"
+    return "later" if value is None else duration(value)
+
+
+@app.command("check")
+def check(
+    context: typer.Context,
+    queue: Annotated[str | None, typer.Option("--queue", help="Of the lines of this queue only.")] = None,
+    days: Annotated[float, typer.Option("--days", min=0.01, max=365, help="Of forecasts of so many days.")] = 14.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
+) -> None:
+    """How good forecasts were: how often the start lay between p10 and p90, and their loss over the usual wait's."""
+    with asked(context) as asking:
+        found = forecast_check(asking, days=days, queue=queue)
+    if as_json:
+        print_json(found)
+        return
+    _show_check(found, days)
+
+
+def _show_check(found: ForecastCheck, days: float) -> None:
+    columns = (
+        "of", "told", "resolved", "censored", "covered %", Column("95 % interval", give_up=2),
+        Column("below %", give_up=4), Column("above %", give_up=3), "loss", Column("of p50", give_up=1),
+    )  # fmt: skip
+    rows = [
+        (
+            one.name, one.told, one.resolved, one.censored, _or_dash(one.covered_percent),
+            "-" if one.low_percent is None else f"{one.low_percent} to {one.high_percent}",
+            _or_dash(one.below_percent), _or_dash(one.above_percent), _or_dash(one.loss_part),
+            _or_dash(one.middle_loss_part),
+        )
+        for one in found.verdicts
+    ]  # fmt: skip
+    print_table(columns, rows, title=f"Forecasts of {days:g} days: wanted are 78 to 82 % covered, loss 0.7 or less")
+    if not found.verdicts:
+        remark("no forecast was told in this time")
+
+
+def _or_dash(value: float | None) -> object:
+    return "-" if value is None else value

@@ -1,0 +1,1 @@
+"""What is said of starts, and how it is judged. Pure."""

@@ -1,0 +1,191 @@
+"""When something starts: what came of the most similar past cases, and of what was told of them. Pure.
+
+Past forecasts are kept with what was known then ("clues": how long the work ahead takes at the rate of the last hours,
+how long others waited lately, how long it has waited itself, what a roll-out says). A subject is compared with them;
+the quantiles of what followed in the nearest ones, weighted by nearness and age, are its forecast. Those that have not
+started yet count as lower bounds. The levels of the edges move by what was missed lately (adaptive conformal), for each
+kind and horizon, so that intervals stay as wide as they must be when the grid changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.forecasts.model.quantiles import censored_quantiles, effective_number
+
+#: The quantiles that are told.
+LEVELS = np.array([0.1, 0.5, 0.9])
+#: What is known of a subject, in seconds, and how much a difference by a factor of e counts.
+CLUES = {"ahead_s": 1.0, "backlog_s": 1.0, "recent_s": 0.5, "age_s": 0.5, "rollout_s": 1.0}
+AHEAD, BACKLOG, RECENT, AGE, ROLLOUT = range(len(CLUES))
+#: How much it counts that a clue is known of one and not of the other, that the cell differs, and the situation.
+_UNKNOWN, _OTHER_CELL, _OTHER_SITUATION = 3.0, 1.0, 1.0
+#: Ends of the horizons by which forecasts are told apart: less than 10 min, 1 h, 6 h, and later.
+HORIZONS_S = (600.0, 3600.0, 21_600.0)
+HORIZON_NAMES = ("< 10 min", "< 1 h", "< 6 h", "later")
+#: Between these the level of an edge moves.
+_LEAST_MISSED, _MOST_MISSED = 0.01, 0.3
+#: Subjects that are compared at once: bounds the memory.
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What forecasts are made with.
+
+    Attributes:
+        half_life_s: after it a past case counts half.
+        cases: the nearest past cases that are looked at; with fewer nothing is told.
+        horizon_s: what starts later is not told.
+        step: how much the level of an edge moves at each miss.
+    """
+
+    half_life_s: float = 86_400.0
+    cases: int = 100
+    horizon_s: float = 172_800.0
+    step: float = 0.01
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """What is asked about (length n).
+
+    Attributes:
+        kind: ``queue``, ``task`` or ``task_kind``.
+        cell: the queue, or the kind of the task.
+        situation: in which it is, such as whether jobs wait at the queue.
+        clues: (n, clues) seconds in the order of :data:`CLUES`; NaN where not known.
+    """
+
+    kind: Texts
+    cell: Texts
+    situation: Texts
+    clues: Floats
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True)
+class Past(Subjects):
+    """Forecasts that were made (length n), in their order.
+
+    Attributes:
+        made_s: when.
+        waited_s: time to the start, or how long nothing has started so far.
+        is_known: whether it has started.
+        told_s: (n, 3) what was told; NaN where nothing was, infinite beyond the horizon.
+    """
+
+    made_s: Floats
+    waited_s: Floats
+    is_known: Bools
+    told_s: Floats
+
+    def part(self, rows: Bools | Ints) -> Past:
+        """Some of them."""
+        return Past(**{one.name: getattr(self, one.name)[rows] for one in fields(Past)})
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """What is told of the subjects (length n).
+
+    Attributes:
+        quantiles_s: (n, 3) seconds to the start; NaN where not known, infinite beyond the horizon.
+        n: (n,) past cases of the kind that have started.
+        usual_s: (n,) the middle of what was seen in the cell, whatever the clues; NaN without any.
+    """
+
+    quantiles_s: Floats
+    n: Ints
+    usual_s: Floats
+
+
+def horizon_of(middle_s: Floats) -> Ints:
+    """The horizon of each: a place in :data:`HORIZON_NAMES`."""
+    return np.searchsorted(np.array(HORIZONS_S), middle_s, side="right")
+
+
+def make_forecasts(subjects: Subjects, past: Past, now_s: float, settings: Settings) -> Forecasts:
+    """What is told of each subject at ``now_s``, from forecasts that were made before."""
+    count = len(subjects)
+    quantiles, n, usual = np.full((count, 3), np.nan), np.zeros(count, dtype=np.int64), np.full(count, np.nan)
+    for kind in np.unique(subjects.kind):
+        own, before = np.flatnonzero(subjects.kind == kind), past.part(past.kind == kind)
+        n[own] = int(before.is_known.sum())
+        usual[own] = _usual(subjects.cell[own], before)
+        if n[own][0] < settings.cases:
+            continue
+        missed = _missed(before, settings.step)
+        for first in range(0, len(own), _AT_ONCE):
+            rows = own[first : first + _AT_ONCE]
+            quantiles[rows] = _nearest(_part(subjects, rows), before, now_s, settings, missed)
+    quantiles[quantiles > settings.horizon_s] = np.inf
+    return Forecasts(quantiles, n, usual)
+
+
+def _part(subjects: Subjects, rows: Ints) -> Subjects:
+    return Subjects(subjects.kind[rows], subjects.cell[rows], subjects.situation[rows], subjects.clues[rows])
+
+
+def _usual(cells: Texts, past: Past) -> Floats:
+    found = np.full(len(cells), np.nan)
+    for cell in np.unique(cells):
+        seen = past.waited_s[(past.cell == cell) & past.is_known]
+        if len(seen):
+            found[cells == cell] = np.median(seen)
+    return found
+
+
+def _nearest(subjects: Subjects, past: Past, now_s: float, settings: Settings, missed: Floats) -> Floats:
+    """(n, 3) seconds: quantiles of what followed in the nearest past cases."""
+    distance = _distances(subjects, past)
+    count = min(settings.cases, len(past))
+    places = np.argpartition(distance, count - 1, axis=1)[:, :count]
+    by_age = np.exp2(-(now_s - past.made_s) / settings.half_life_s)
+    waited = np.log1p(past.waited_s)
+    found = np.empty((len(subjects), 3))
+    for row, near in enumerate(places):
+        far = distance[row, near]
+        weights = by_age[near] * np.maximum(1e-3, 1.0 - (far / (far.max() + 1e-9)) ** 2)
+        n = effective_number(weights)
+        middle = censored_quantiles(waited[near], past.is_known[near], weights, LEVELS[1:2])
+        level = _levels(missed[int(horizon_of(np.expm1(middle))[0])], n)
+        found[row] = censored_quantiles(waited[near], past.is_known[near], weights, level)
+    return np.asarray(np.expm1(found))
+
+
+def _distances(subjects: Subjects, past: Past) -> Floats:
+    """(n, past) how much each differs from each past case."""
+    found: Floats = _OTHER_CELL * (subjects.cell[:, None] != past.cell[None, :]).astype(np.float64)
+    found += _OTHER_SITUATION * (subjects.situation[:, None] != past.situation[None, :])
+    for place, weight in enumerate(CLUES.values()):
+        one, other = np.log1p(subjects.clues[:, place])[:, None], np.log1p(past.clues[:, place])[None, :]
+        unknown = np.isnan(one).astype(np.int64) + np.isnan(other)
+        between = np.where(unknown == 0, weight * np.abs(one - other), np.where(unknown == 1, _UNKNOWN, 0.0))
+        found += between
+    return found
+
+
+def _missed(past: Past, step: float) -> Floats:
+    """(horizons, 2) the parts that may lie below and above: after each miss less, after each hit a little more."""
+    found = np.full((len(HORIZON_NAMES), 2), LEVELS[0])
+    rows = np.flatnonzero(past.is_known & ~np.isnan(past.told_s[:, 1]))
+    ended = past.made_s[rows] + past.waited_s[rows]
+    horizon = horizon_of(past.told_s[:, 1])
+    for row in rows[np.argsort(ended, kind="stable")]:
+        waited, (low, _, high) = past.waited_s[row], past.told_s[row]
+        is_out = np.array([waited < low, waited > high], dtype=np.float64)
+        at = horizon[row]
+        found[at] = np.clip(found[at] + step * (LEVELS[0] - is_out), _LEAST_MISSED, _MOST_MISSED)
+    return found
+
+
+def _levels(missed: Floats, n: float) -> Floats:
+    """(3,) the levels of the quantiles; the edges are those of n + 1 values, of which the last is the one to come."""
+    part = (n + 1.0) / max(n, 1.0)
+    return np.array([max(0.0, 1.0 - (1.0 - missed[0]) * part), LEVELS[1], min(1.0 - 1e-9, (1.0 - missed[1]) * part)])

@@ -1,0 +1,201 @@
+"""Of what starts are told, and what is known of each now: its situation and its clues. Pure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from broker.domain.arrays import Floats, texts
+from broker.forecasts.model.forecasting import CLUES, HORIZON_NAMES, Subjects, horizon_of
+
+QUEUE: Final = "queue"
+TASK: Final = "task"
+TASK_KIND: Final = "task_kind"
+ONLINE = "online"
+#: Between the names of a queue and a share, or of a share and a resource type.
+_AND = " · "
+#: So many starts are added to those that were seen, so that a rate is never 0.
+_PRIOR_STARTS = 0.5
+
+
+@dataclass(frozen=True)
+class WaitingTask:
+    """A task of which nothing runs.
+
+    Attributes:
+        created_at: aware; None where it is not known.
+        places: of its first job in the line of its share, by queue.
+    """
+
+    jeditaskid: int
+    gshare: str
+    resource_type: str
+    priority: float
+    created_at: datetime | None
+    places: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line of a share at a queue.
+
+    Attributes:
+        waiting: jobs that wait; ``started``: those that started lately.
+        waited_s: half of those that started lately waited so long at most; NaN without any.
+        oldest_s: how long the first of those that wait has waited; 0 without any.
+    """
+
+    waiting: int = 0
+    started: int = 0
+    waited_s: float = math.nan
+    oldest_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """All that waits.
+
+    Attributes:
+        status: of each queue.
+        lines: by queue and share.
+        backlog: of each share, priorities with the jobs that wait at queues or for one, the smallest priority first.
+        tasks: that wait; ``task_kinds``: share and resource type of the tasks of the last days.
+    """
+
+    status: Mapping[str, str]
+    lines: Mapping[tuple[str, str], Line]
+    backlog: Mapping[str, Sequence[tuple[float, int]]]
+    tasks: tuple[WaitingTask, ...]
+    task_kinds: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One of which a start is told.
+
+    Attributes:
+        subject: queue and share, the number of the task, or share and resource type of tasks.
+        clues: by name, in seconds; see :data:`~broker.forecasts.model.forecasting.CLUES`.
+        status: of a queue; empty otherwise.
+    """
+
+    kind: str
+    subject: str
+    cell: str
+    situation: str
+    clues: Mapping[str, float] = field(default_factory=dict)
+    status: str = ""
+
+
+def together(first: str, second: str) -> str:
+    """The name of a queue and a share, or of a share and a resource type.
+
+    >>> together("User Analysis", "SCORE")
+    'User Analysis · SCORE'
+    """
+    return f"{first}{_AND}{second}"
+
+
+def apart(subject: str) -> tuple[str, str]:
+    """The two parts of such a name; the second is empty where there is one only."""
+    first, _, second = subject.partition(_AND)
+    return first, second
+
+
+def columns_of(asked: Sequence[Asked]) -> Subjects:
+    """The subjects as columns."""
+    clues = [[one.clues.get(name, math.nan) for name in CLUES] for one in asked]
+    return Subjects(
+        kind=texts(one.kind for one in asked),
+        cell=texts(one.cell for one in asked),
+        situation=texts(one.situation for one in asked),
+        clues=np.array(clues, dtype=np.float64).reshape(len(asked), len(CLUES)),
+    )
+
+
+def asked_of(waiting: Waiting, now: datetime, window_s: float) -> list[Asked]:
+    """All of which a start is told: shares at queues, waiting tasks, kinds of tasks.
+
+    Args:
+        waiting: what waits, and started within ``window_s``.
+        now: aware.
+        window_s: of starts, in seconds.
+    """
+    started = Counter[str]()
+    for (_, share), line in waiting.lines.items():
+        started[share] += line.started
+    return [
+        *(_line(queue, share, line, waiting, window_s) for (queue, share), line in sorted(waiting.lines.items())),
+        *(_task(one, waiting, started[one.gshare], now, window_s) for one in waiting.tasks),
+        *(
+            _kind(share, resource_type, waiting, started[share], window_s)
+            for share, resource_type in waiting.task_kinds
+        ),
+    ]
+
+
+def time_of(place: float, started: int, window_s: float) -> float:
+    """Seconds until a place in a line has started at the rate of the last ``window_s`` seconds.
+
+    >>> time_of(10, 20, 7200.0)
+    3512.1951219512193
+    """
+    return place * window_s / (started + _PRIOR_STARTS)
+
+
+def _line(queue: str, share: str, line: Line, waiting: Waiting, window_s: float) -> Asked:
+    status = waiting.status.get(queue, "")
+    situation = ("waiting" if line.waiting else "empty") + ("" if status == ONLINE else ", not online")
+    clues = {
+        "ahead_s": time_of(line.waiting, line.started, window_s),
+        "recent_s": line.waited_s,
+        "age_s": line.oldest_s,
+    }
+    return Asked(QUEUE, together(queue, share), together(queue, share), situation, clues, status)
+
+
+def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, window_s: float) -> Asked:
+    """Its first job that starts anywhere counts; queues that are not online start nothing."""
+    times = [
+        time_of(place, waiting.lines.get((queue, one.gshare), Line()).started, window_s)
+        for queue, place in one.places.items()
+        if waiting.status.get(queue) == ONLINE
+    ]
+    age_s = 0.0 if one.created_at is None else max(0.0, (now - one.created_at).total_seconds())
+    where = "at queues" if one.places else "at no queue"
+    situation = f"{where}, waited {HORIZON_NAMES[int(horizon_of(_one(age_s))[0])]}"
+    ahead = jobs_ahead(waiting.backlog.get(one.gshare, ()), one.priority)
+    clues = {
+        "ahead_s": min(times, default=math.nan),
+        "backlog_s": time_of(ahead, started, window_s),
+        "age_s": age_s,
+    }
+    return Asked(TASK, str(one.jeditaskid), together(one.gshare, one.resource_type), situation, clues)
+
+
+def _one(value: float) -> Floats:
+    return np.array([value])
+
+
+def jobs_ahead(backlog: Sequence[tuple[float, int]], priority: float) -> float:
+    """Jobs of a share with a larger priority, and half of those with an equal one.
+
+    >>> jobs_ahead([(100.0, 4), (400.0, 6), (700.0, 10)], 400.0)
+    13.0
+    """
+    first = bisect_left(backlog, (priority, 0))
+    return sum(jobs if other > priority else jobs / 2.0 for other, jobs in backlog[first:])
+
+
+def _kind(share: str, resource_type: str, waiting: Waiting, started: int, window_s: float) -> Asked:
+    name = together(share, resource_type)
+    jobs = sum(jobs for _, jobs in waiting.backlog.get(share, ()))
+    clues = {"backlog_s": time_of(jobs, started, window_s)}
+    return Asked(TASK_KIND, name, name, "waiting" if jobs else "empty", clues)

@@ -1,0 +1,33 @@
+"""Forecasts in words. Pure."""
+
+from __future__ import annotations
+
+import math
+
+
+def start_sentence(low_s: float, middle_s: float, high_s: float, horizon_s: float) -> str:
+    """What is told of a start; infinite stands for later than the horizon.
+
+    >>> start_sentence(60.0, 754.0, math.inf, 172_800.0)
+    'starts in about 13 min; with 80 % between 60 s and more than 48 h from then'
+    """
+    if math.isinf(low_s):
+        return f"starts in more than {duration(horizon_s)}"
+    middle = f"in about {duration(middle_s)}" if math.isfinite(middle_s) else f"in more than {duration(horizon_s)}"
+    high = duration(high_s) if math.isfinite(high_s) else f"more than {duration(horizon_s)}"
+    return f"starts {middle}; with 80 % between {duration(low_s)} and {high} from then"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> [duration(value) for value in (40.4, 754.0, 12_600.0, 400_000.0)]
+    ['40 s', '13 min', '3.5 h', '4.6 d']
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 259_200:
+        return f"{seconds / 3600:.3g} h"
+    return f"{seconds / 86_400:.1f} d"

@@ -1,0 +1,1 @@
+"""Forecasts in the API."""

@@ -1,0 +1,65 @@
+"""Forecasts of starts, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import At, Name, TaskId, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State
+from broker.forecasts.answers.check import ForecastCheck, forecast_check
+from broker.forecasts.answers.forecasts import ForecastLines, Kind, forecast_list, queue_forecasts
+from broker.forecasts.answers.sooner import TaskForecast, task_forecast
+
+router = guarded_router(tag="forecasts")
+
+
+@router.get("/forecasts", response_model=ForecastLines)
+@allow(READ)
+def list_forecasts(
+    request: Request,
+    api: State,
+    kind: Annotated[Kind, Query(description="Lines at queues, waiting tasks, or kinds of tasks.")] = "task_kind",
+) -> Response:
+    """When waiting work will start: the newest forecasts, those that start last first."""
+    with asking(api) as asked:
+        found = forecast_list(asked, kind)
+    return answer(request, found, items="lines")
+
+
+@router.get("/forecasts/check", response_model=ForecastCheck)
+@allow(READ)
+def get_forecast_check(
+    request: Request,
+    api: State,
+    days: Annotated[float, Query(gt=0, le=365, description="Of forecasts of so many days.")] = 14.0,
+    queue: Name | None = None,
+    at: At = None,
+) -> Response:
+    """How good forecasts were: how often starts lay in their 80 % interval, and their loss over the usual wait's."""
+    with asking(api, at) as asked:
+        found = forecast_check(asked, days=days, queue=queue)
+    return answer(request, found, items="verdicts")
+
+
+@router.get("/forecasts/tasks/{task}", response_model=TaskForecast)
+@allow(READ)
+def get_task_forecast(request: Request, api: State, task: TaskId) -> Response:
+    """When the next job of a task will start, and what would make it sooner."""
+    with asking(api) as asked:
+        found = task_forecast(asked, task)
+    return answer(request, found)
+
+
+@router.get("/forecasts/queues/{queue}", response_model=ForecastLines)
+@allow(READ)
+def get_queue_forecasts(request: Request, api: State, queue: Annotated[str, Path(max_length=200)]) -> Response:
+    """When jobs that come to a queue now will start, by share."""
+    with asking(api) as asked:
+        found = queue_forecasts(asked, queue)
+    return answer(request, found, items="lines")

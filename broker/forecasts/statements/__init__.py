@@ -1,0 +1,1 @@
+"""The rows of forecasts, and what they are made from."""

@@ -1,0 +1,140 @@
+"""What is said of forecasts: looked up with their age, not known when old, and judged by clusters."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from broker.domain.arrays import texts
+from broker.forecasts.answers.check import forecast_check
+from broker.forecasts.answers.forecasts import forecast_list, kind_start, queue_forecasts, submitted_start, task_start
+from broker.forecasts.model.judging import JudgedForecasts, clustered_error, verdicts
+from broker.forecasts.model.subjects import together
+from broker.store.connection.database import Database
+from broker.store.query_context import Asking, NothingFound
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+LINE = together("Q", "A")
+
+
+def put(database: Database, *rows: dict[str, Any]) -> None:
+    """Forecasts in place of those that are there."""
+    plain = {
+        "kind": "queue", "subject": LINE, "cell": LINE, "situation": "waiting", "made_at": NOW, "p10_s": 60.0,
+        "p50_s": 600.0, "p90_s": 6000.0, "horizon_s": 172_800.0, "n": 120, "usual_s": 900.0, "unknown": "",
+        "status": "online", "status_since": NOW, "is_newest": True, "is_judged": False, "outcome": None,
+        "waited_s": None, "resolved_at": None, "rollout_s": None,
+    }  # fmt: skip
+    statement = "INSERT INTO broker.forecasts ({}) VALUES ({})".format(
+        ", ".join(plain), ", ".join(f":{name}" for name in plain)
+    )
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM broker.forecasts"))
+        if rows:
+            connection.execute(sa.text(statement), [plain | row for row in rows])
+
+
+def ask(database: Database, question: Any, *given: Any, minutes: float = 5.0, **how: Any) -> Any:
+    with database.read_snapshot() as connection:
+        return question(Asking(connection, database.names, NOW + timedelta(minutes=minutes), None), *given, **how)
+
+
+def test_a_line_is_told_with_its_age_and_in_words(shared: Database) -> None:
+    put(shared, {}, {"subject": together("Q", "B"), "p90_s": math.inf}, {"subject": together("Q2", "A")})
+    first, second = ask(shared, queue_forecasts, "Q").lines
+    assert (first.queue, first.share, first.age_s, first.basis, first.n) == ("Q", "A", 300.0, "history", 120)
+    assert (first.p10_s, first.p50_s, first.p90_s) == (60.0, 600.0, 6000.0)
+    assert first.sentence == "starts in about 10 min; with 80 % between 60 s and 1.67 h from then; told 5 min ago"
+    assert second.p90_s is None and "more than 48 h" in second.sentence
+    assert [one.subject for one in ask(shared, forecast_list, "queue").lines] == [LINE, second.subject, "Q2 · A"]
+
+
+def test_an_old_forecast_is_not_told_and_neither_is_one_without_enough_cases(shared: Database) -> None:
+    put(shared, {}, {"subject": together("R", "A"), "p50_s": None, "unknown": "3 of 100"})
+    (old,) = ask(shared, queue_forecasts, "Q", minutes=26).lines
+    assert old.p50_s is None and old.unknown == "the last one is 26 min old; see the agent forecasts"
+    (few,) = ask(shared, queue_forecasts, "R").lines
+    assert few.p50_s is None and few.sentence == "not known: 3 of 100"
+
+
+def test_what_nothing_was_told_of_is_not_known(shared: Database) -> None:
+    put(shared)
+    assert ask(shared, task_start, 1).unknown.startswith("nothing was told of it")
+    assert ask(shared, kind_start, "A", "SCORE").made_at is None
+    with pytest.raises(NothingFound):
+        ask(shared, queue_forecasts, "Q")
+
+
+def test_a_task_before_submission_is_told_by_its_kind(shared: Database) -> None:
+    task = {"jeditaskid": 7, "taskname": "t", "status": "defined", "gshare": "A", "resource_type": "SCORE"}
+    load(shared, Scenario(NOW, {"jedi_tasks": [task]}), replace=True)
+    put(shared, {"kind": "task_kind", "subject": together("A", "SCORE")})
+    assert ask(shared, submitted_start, 7).p50_s == 600.0
+    assert ask(shared, submitted_start, 8) is None
+
+
+def test_the_check_counts_starts_within_the_interval(shared: Database) -> None:
+    waits = [30.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 600.0, 9000.0]
+    judged = [
+        {"subject": f"{number}", "kind": "task", "is_newest": False, "is_judged": True, "outcome": "started",
+         "waited_s": wait, "made_at": NOW - timedelta(hours=number + 1)}
+        for number, wait in enumerate(waits)
+    ]  # fmt: skip
+    gone = judged[0] | {"subject": "x", "outcome": "gone", "waited_s": 10.0}
+    put(shared, *judged, gone)
+    whole = ask(shared, forecast_check).verdicts[0]
+    assert (whole.name, whole.told, whole.resolved, whole.censored) == ("all", 11, 10, 1)
+    assert (whole.covered_percent, whole.below_percent, whole.above_percent) == (80.0, 10.0, 10.0)
+    assert whole.low_percent is not None and whole.low_percent < 80.0 < (whole.high_percent or 0.0)
+    assert ask(shared, forecast_check, queue="Q").verdicts == ()
+
+
+def judged(waited: list[float], subject: list[str], told: tuple[float, float, float], known: bool = True) -> Any:
+    count = len(waited)
+    return JudgedForecasts(
+        kind=texts(["queue"] * count),
+        subject=texts(subject),
+        told_s=np.array([told] * count),
+        usual_s=np.full(count, 100.0),
+        waited_s=np.array(waited),
+        is_known=np.full(count, known),
+        horizon_s=np.full(count, 1000.0),
+    )
+
+
+def test_what_is_later_than_the_horizon_is_covered_where_that_was_told() -> None:
+    late = [1000.0] * 4
+    told_later = verdicts(judged(late, list("abcd"), (10.0, 500.0, math.inf), known=False))[0]
+    told_sooner = verdicts(judged(late, list("abcd"), (10.0, 20.0, 30.0), known=False))[0]
+    assert (told_later.resolved, told_later.covered) == (4, 1.0)
+    assert (told_sooner.resolved, told_sooner.covered, told_sooner.above) == (4, 0.0, 1.0)
+
+
+def test_what_is_open_counts_only_once_it_is_too_late() -> None:
+    verdict = verdicts(judged([20.0, 40.0], ["a", "b"], (10.0, 20.0, 30.0), known=False))[0]
+    assert (verdict.resolved, verdict.censored, verdict.covered) == (0, 2, 0.0)
+
+
+def test_forecasts_of_one_subject_are_worth_less_than_of_many() -> None:
+    values = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
+    apart = clustered_error(values, texts([str(number) for number in range(8)]))
+    together_ = clustered_error(values, texts(list("aaabbccb")))
+    assert together_ > apart > 0
+    assert math.isnan(clustered_error(values, texts(["a"] * 8)))
+
+
+def test_the_loss_of_the_usual_wait_itself_is_one() -> None:
+    verdict = verdicts(judged([50.0, 200.0, 400.0], list("abc"), (100.0, 100.0, 100.0)))[0]
+    assert (verdict.loss_part, verdict.middle_loss_part) == (1.0, 1.0)
+
+
+def test_without_any_forecast_there_is_nothing_to_judge() -> None:
+    verdict = verdicts(judged([1.0], ["a"], (math.nan, math.nan, math.nan)))[0]
+    assert verdict.told == 0 and math.isnan(verdict.covered)

@@ -1,0 +1,110 @@
+"""Forecasts from similar past cases: nothing without enough of them, covered with them, and wider after misses."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import Floats, texts
+from broker.forecasts.model.forecasting import CLUES, Past, Settings, Subjects, make_forecasts
+from broker.forecasts.model.wording import start_sentence
+
+DAY_S = 86_400.0
+NAN = float("nan")
+
+
+def subjects(ahead_s: Floats, cell: str = "Q", kind: str = "queue") -> Subjects:
+    clues = np.full((len(ahead_s), len(CLUES)), NAN)
+    clues[:, 0] = ahead_s
+    same = texts([cell] * len(ahead_s))
+    return Subjects(texts([kind] * len(ahead_s)), same, texts(["waiting"] * len(ahead_s)), clues)
+
+
+def past(ahead_s: Floats, waited_s: Floats, made_s: Floats | None = None, cell: str = "Q") -> Past:
+    count = len(ahead_s)
+    made = np.arange(count, dtype=np.float64) if made_s is None else made_s
+    known = np.ones(count, dtype=np.bool_)
+    about = {name: getattr(subjects(ahead_s, cell), name) for name in ("kind", "cell", "situation", "clues")}
+    return Past(**about, made_s=made, waited_s=waited_s, is_known=known, told_s=np.full((count, 3), NAN))
+
+
+def drawn(count: int, seed: int) -> tuple[Floats, Floats]:
+    """The work ahead, and waits of a third to three times as long."""
+    random = np.random.default_rng(seed)
+    ahead = np.exp(random.uniform(3.0, 10.0, count))
+    return ahead, ahead * np.exp(random.normal(0.0, 0.6, count))
+
+
+def test_too_few_past_cases_tell_nothing() -> None:
+    ahead, waited = drawn(99, 1)
+    found = make_forecasts(subjects(ahead[:2]), past(ahead, waited), 100.0, Settings())
+    assert np.isnan(found.quantiles_s).all() and found.n.tolist() == [99, 99]
+    assert found.usual_s.tolist() == [float(np.median(waited))] * 2
+
+
+def test_without_any_past_nothing_is_known() -> None:
+    found = make_forecasts(subjects(np.array([60.0])), past(np.array([]), np.array([])), 0.0, Settings())
+    assert np.isnan(found.quantiles_s).all() and np.isnan(found.usual_s).all() and found.n.tolist() == [0]
+
+
+def test_eight_of_ten_starts_lie_in_the_interval_and_follow_the_clue() -> None:
+    ahead, waited = drawn(2500, 2)
+    told = make_forecasts(subjects(ahead[2000:]), past(ahead[:2000], waited[:2000]), 2000.0, Settings()).quantiles_s
+    actual = waited[2000:]
+    assert 0.75 <= float(np.mean((actual >= told[:, 0]) & (actual <= told[:, 2]))) <= 0.87
+    assert np.corrcoef(np.log(told[:, 1]), np.log(ahead[2000:]))[0, 1] > 0.95
+    assert (np.diff(told, axis=1) >= 0).all()
+
+
+def test_what_has_not_started_yet_makes_them_later() -> None:
+    ahead, waited = drawn(400, 3)
+    seen = past(ahead, waited)
+    is_open = np.arange(400) % 2 == 0
+    some = dataclasses.replace(seen, is_known=~is_open)
+    one = subjects(np.array([600.0]))
+    all_known = make_forecasts(one, seen, 400.0, Settings()).quantiles_s
+    half_known = make_forecasts(one, some, 400.0, Settings()).quantiles_s
+    assert (half_known > all_known).all()
+
+
+def test_after_misses_above_the_upper_edge_is_later_and_the_others_stay() -> None:
+    ahead, waited = drawn(600, 4)
+    before = past(ahead, waited)
+    missed = dataclasses.replace(before, told_s=np.stack([waited / 9, waited / 4, waited / 2], axis=1))
+    one = subjects(np.array([600.0]))
+    calm = make_forecasts(one, before, 600.0, Settings(step=0.0)).quantiles_s[0]
+    wary = make_forecasts(one, missed, 600.0, Settings(step=0.02)).quantiles_s[0]
+    assert wary[2] > calm[2] and wary[1] == calm[1] and wary[0] >= calm[0]
+
+
+def test_old_cases_count_less() -> None:
+    ahead = np.full(400, 600.0)
+    waited = np.where(np.arange(400) < 200, 60.0, 6000.0)
+    made = np.where(np.arange(400) < 200, 0.0, 9 * DAY_S)
+    told = make_forecasts(
+        subjects(np.array([600.0])), past(ahead, waited, made), 10 * DAY_S, Settings(cases=400)
+    ).quantiles_s[0]
+    assert told.tolist() == pytest.approx([6000.0] * 3)
+
+
+def test_a_queue_is_told_by_its_own_past_first() -> None:
+    ahead = np.full(300, 600.0)
+    fast, slow = past(ahead, np.full(300, 60.0), cell="FAST"), past(ahead, np.full(300, 6000.0), cell="SLOW")
+    both = Past(**{name: np.concatenate([getattr(fast, name), getattr(slow, name)]) for name in vars(fast)})
+    told = make_forecasts(subjects(np.array([600.0]), "SLOW"), both, 600.0, Settings()).quantiles_s[0]
+    assert told.tolist() == pytest.approx([6000.0] * 3)
+
+
+def test_what_starts_after_the_horizon_is_told_as_later() -> None:
+    ahead = np.full(200, 1e6)
+    told = make_forecasts(subjects(ahead[:1]), past(ahead, np.full(200, 1e6)), 200.0, Settings()).quantiles_s[0]
+    assert np.isinf(told).all()
+    assert start_sentence(*told.tolist(), 172_800.0) == "starts in more than 48 h"
+
+
+def test_the_same_arguments_give_the_same_forecast() -> None:
+    ahead, waited = drawn(1000, 5)
+    given = (subjects(ahead[:90]), past(ahead, waited), 1000.0, Settings())
+    assert (make_forecasts(*given).quantiles_s == make_forecasts(*given).quantiles_s).all()

@@ -1,0 +1,35 @@
+"""Forecasts of a simulated grid that drifts, made as the agent makes them and judged by what happened there."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.bench_forecasts import told_of
+from benchmarks.forecast_world import Awaited, watched
+from broker.forecasts.model.forecasting import Settings
+from broker.forecasts.model.judging import verdicts
+
+DAYS = 5.0
+SETTINGS = Settings(cases=60, horizon_s=43_200.0)
+
+
+@pytest.fixture(scope="module")
+def noted() -> list[Awaited]:
+    return watched(1, DAYS, 500, "least_loaded")
+
+
+@pytest.mark.slow
+def test_most_starts_lie_in_the_interval_and_the_loss_is_below_that_of_the_usual_wait(noted: list[Awaited]) -> None:
+    whole = verdicts(told_of(noted, SETTINGS, DAYS * 86_400.0))[0]
+    assert whole.resolved >= 1000
+    assert 0.7 <= whole.covered <= 0.92
+    assert whole.loss_part < 0.8
+
+
+@pytest.mark.slow
+def test_what_comes_later_changes_no_forecast(noted: list[Awaited]) -> None:
+    half = [one for one in noted if one.made_s <= 129_600.0]
+    early = told_of(half, SETTINGS, DAYS * 86_400.0)
+    whole = told_of(noted, SETTINGS, DAYS * 86_400.0)
+    assert len(early) > 100
+    assert early.told_s.tolist() == pytest.approx(whole.told_s[: len(early)].tolist(), nan_ok=True)

@@ -1,0 +1,38 @@
+"""The page of forecasts: nothing told yet, and what it says of what was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import httpx
+
+from broker.forecasts.answers.check import ForecastCheck, ForecastVerdict
+from broker.forecasts.answers.forecasts import ForecastLine, ForecastLines
+from broker.forecasts.pages.forecasts import forecasts_sentence
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+LINE = ForecastLine(kind="task", subject="1", jeditaskid=1, p50_s=60.0, sentence="starts")
+CHECK = ForecastCheck(now=NOW, since=NOW, queue=None, verdicts=())
+SOME = ForecastVerdict.model_construct(name="all", resolved=1200, covered_percent=79.5)
+
+
+def lines(*found: ForecastLine) -> ForecastLines:
+    return ForecastLines(now=NOW, kind="task", lines=found)
+
+
+def test_the_page_of_each_kind_is_there_before_anything_was_told(stranger: httpx.Client) -> None:
+    for kind in ("task_kind", "task", "queue"):
+        page = stranger.get(f"/forecasts?kind={kind}")
+        assert page.status_code == 200
+        assert f'href="/forecasts?kind={kind}" aria-current="true"' in page.text
+    assert stranger.get("/forecasts?kind=other").status_code == 422
+    assert stranger.get("/forecasts", headers={"Accept": "application/json"}).json()["kind"] == "task_kind"
+
+
+def test_it_says_how_much_is_known_and_how_good_it_was() -> None:
+    assert forecasts_sentence(lines(), CHECK).startswith("Nothing was told yet")
+    unknown = LINE.model_copy(update={"unknown": "why", "p50_s": None})
+    assert forecasts_sentence(lines(LINE, unknown), CHECK) == "1 of 2 starts are known. No forecast was judged yet."
+    judged = CHECK.model_copy(update={"verdicts": (SOME,)})
+    said = "1 of 1 starts are known. Of 1,200 that were judged, 79.5 % lay between p10 and p90; 80 % are meant."
+    assert forecasts_sentence(lines(LINE), judged) == said
