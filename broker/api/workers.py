@@ -6,9 +6,11 @@ them, however that ends. Sessions of the page are kept in one process, so that t
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +27,9 @@ from broker.store.connection.tables import Names
 
 _LOOK_EVERY_S = 0.5
 _STOP_WITHIN_S = 20.0
+THREADS_TAKE_TURNS_S = 0.0005
+"""A thread that reads task queues lets the one that answers requests go on after so long."""
+NEW_OBJECTS_BEFORE_A_SEARCH = 20_000
 _spawn = multiprocessing.get_context("spawn")
 _log = logging.getLogger(__name__)
 
@@ -143,6 +148,16 @@ def workers_serving(
         keeper.close()
 
 
+def _prepare_for_requests() -> None:
+    """Keep requests from waiting for what goes on beside them in this process."""
+    sys.setswitchinterval(THREADS_TAKE_TURNS_S)
+    # what was imported stays until the end: a search for unreachable objects need not visit it
+    gc.collect()
+    gc.freeze()
+    young, *older = gc.get_threshold()
+    gc.set_threshold(max(young, NEW_OBJECTS_BEFORE_A_SEARCH), *older)
+
+
 def _serve(served: Served, pipe: Connection) -> None:
     """One worker: it ends when it is told to, or when the pipe closes since the process that started it is gone."""
     # a key that is pressed reaches all: the first process tells the others
@@ -158,6 +173,7 @@ def _serve(served: Served, pipe: Connection) -> None:
         guarded(Database(served.url, served.names)) as database,
         serving(database, served.listening, home=served.home, folder=served.folder) as running,
     ):
+        _prepare_for_requests()
         pipe.send(True)
         while running.server.alive and not asked and not pipe.poll(_LOOK_EVERY_S):
             pass

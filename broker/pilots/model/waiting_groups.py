@@ -1,8 +1,9 @@
 """All task queues in which jobs wait, in memory: which of them fit a pilot, and in which order they are tried.
 
-Which fit is a bit set, and kept: pilots that no condition tells apart share it. A task queue is drawn without a look at
-all that fit: one is drawn among all of its type, and again where it does not fit, which leaves those that fit their
-chances. Where that goes on for too long, those that fit are put in order.
+A task queue is drawn among all of its type without a look at which fit, and drawn again where it does not fit: that
+leaves those that fit their chances. Each that is drawn is looked at alone. Where that goes on for too long, those that
+fit are found together, as a bit set that pilots share whom no condition tells apart, and put in order. What is drawn
+does not depend on what is known already.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from broker.pilots.model.task_queue_shares import real_priorities
 
 KEPT_BYTES = 256 << 20
 """Answers for pilots that are kept; then they are forgotten at once."""
-MOST_DRAWS = 32
+MOST_DRAWS = 64
 """Draws among all of a type, before those that fit are put in order."""
 FEW = 256
 """So many that fit, of a type, are remembered by their positions."""

@@ -22,13 +22,16 @@ from broker.pilots.model.matcher import Pilot
 from broker.store.connection.tables import Names
 
 WRITTEN_EVERY = timedelta(seconds=60)
-MOST_NOTED = 20_000
-"""Nodes and tags that are noted between two writes; others are left out and come the next time."""
+MOST_NOTED = 4_000
+"""Nodes and tags that are noted between two writes; others are left out and come the next time.
+
+More would say nothing new of a day, and writing them would keep pilots waiting."""
 MOST_READ = 50_000
 _ROOM = ("ram_mb", "wall_time_s", "cpu_work_db12", "scratch_mb")
 """What differs from request to request; nodes are one where the first two digits are the same."""
 _SETS = ("features", "tags")
 _MB_OF_GB = 1000
+_TOLD = tuple(one.name for one in fields(Node) if one.compare)
 
 _WRITE = """
 INSERT INTO broker.presented_nodes AS known (hour, site, ce, queue, signature, node, room, requests, last_seen_at)
@@ -176,27 +179,27 @@ def known_tags(connection: psycopg.Connection[Any], tags: Sequence[str]) -> froz
 
 
 def _rows(noted: dict[tuple[str, str, str, Node], _Noted], now: datetime) -> NodeRows:
-    found: dict[tuple[Any, ...], tuple[list[int], Node, _Noted]] = {}
+    found: dict[tuple[Any, ...], tuple[list[int], dict[str, Any], _Noted]] = {}
     for (site, ce, queue, node), one in noted.items():
         document = _document(node)
         alike = document | {name: _first_digits(document[name]) for name in _ROOM if name in document}
         signature = hashlib.blake2b(_text(alike).encode(), digest_size=16).hexdigest()
         key = one.last.astimezone(UTC).replace(minute=0, second=0, microsecond=0), site, ce, queue, signature
         room = [document.get(name, -1) for name in _ROOM]
-        best, best_node, sum_of = found.get(key, (room, node, _Noted(0, one.last)))
+        best, best_document, sum_of = found.get(key, (room, document, _Noted(0, one.last)))
         sum_of = _Noted(sum_of.count + one.count, max(sum_of.last, one.last))
-        found[key] = (max(room, best), node if room > best else best_node, sum_of)
+        found[key] = (max(room, best), document if room > best else best_document, sum_of)
     keys, values = list(found), list(found.values())
     columns: dict[str, list[Any]] = {
         name: [key[at] for key in keys] for at, name in enumerate(("hours", "sites", "ces", "queues", "signatures"))
     }
     columns |= {
-        "nodes": [_text(_document(node)) for _, node, _ in values],
+        "nodes": [_text(document) for _, document, _ in values],
         "rooms": ["{" + ",".join(map(str, room)) + "}" for room, _, _ in values],
         "requests": [one.count for _, _, one in values],
         "times": [one.last for _, _, one in values],
     }
-    tags = sorted({_plain(tag) for _, _, _, node in noted for tag in node.tags})
+    tags = sorted({_plain(tag) for tag in {tag for _, _, _, node in noted for tag in node.tags}})
     return NodeRows(columns, tags[:MOST_NOTED], now)
 
 
@@ -207,7 +210,7 @@ def _first_digits(number: int) -> int:
 
 def _document(node: Node) -> dict[str, Any]:
     """The node as JSON has it; what is not known is left out, and so is the name of the pilot."""
-    found = {one.name: getattr(node, one.name) for one in fields(Node) if one.compare}
+    found = {name: getattr(node, name) for name in _TOLD}
     return {name: _plain(value) for name, value in found.items() if value is not None}
 
 
@@ -215,7 +218,7 @@ def _plain(value: Any) -> Any:
     """A value as the database keeps it: texts without characters that cannot be seen, some of which it refuses."""
     if isinstance(value, frozenset):
         return sorted(map(_plain, value))
-    return "".join(filter(str.isprintable, value)) if isinstance(value, str) else value
+    return "".join(filter(str.isprintable, value)) if isinstance(value, str) and not value.isprintable() else value
 
 
 def _text(document: dict[str, Any]) -> str:
