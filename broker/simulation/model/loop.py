@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from time import process_time
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -18,6 +19,7 @@ from broker.simulation.model.job_states import NOT_YET, STAYS, TRANSFERRING, Job
 from broker.simulation.model.policies.base import Factory, WaitingJobs
 from broker.simulation.model.records import RunColumns, Series, Tally
 from broker.simulation.model.scenario import Scenario, Task, check, check_task
+from broker.simulation.model.tape import Tapes
 
 if TYPE_CHECKING:
     from broker.simulation.model.merit import Stats
@@ -144,6 +146,7 @@ class ClosedLoop:
         self.scenario, self.seed = check(scenario), seed
         self.events = EventQueue()
         self.grid = Grid(scenario, seed, self.events)
+        self.tapes = Tapes(scenario, seed, self.events, self.grid.tally)
         self.information = Information(self.grid)
         self.policy = factory(scenario, seed)
         if isinstance(self.policy, Seeing):
@@ -208,7 +211,14 @@ class ClosedLoop:
 
     def _next_arrives(self, task: Task) -> None:
         self._plan_arrival()
-        self._arrive(task)
+        self._comes(task)
+
+    def _comes(self, task: Task) -> None:
+        """Let a task arrive, once its input is on disk."""
+        if self.tapes.holds(task):
+            self.tapes.read(task, partial(self._arrive, task))
+        else:
+            self._arrive(task)
 
     def _arrive(self, task: Task) -> None:
         """Production gets a nucleus in the next cycle; output of analysis, and of what runs at first, stays there."""
@@ -220,7 +230,7 @@ class ClosedLoop:
             parents = self._open_parents[child.number]
             parents.discard(state.task.number)
             if not parents:
-                self.events.at(max(self.events.now, child.arrival_s), self._arrive, child)
+                self.events.at(max(self.events.now, child.arrival_s), self._comes, child)
         if self._figures is not None:
             self._forget(self._figures, state)
 

@@ -159,6 +159,8 @@ class Tally:
     failed_transfers: int = 0
     wasted_bytes: float = 0.0
     broken_tasks: int = 0
+    recalled_files: int = 0
+    failed_recalls: int = 0
     lost: int = 0
     cycles: int = 0
     empty_cycles: int = 0

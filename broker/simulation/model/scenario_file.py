@@ -28,13 +28,14 @@ from broker.simulation.model.scenario import (
     Queue,
     Scenario,
     Site,
+    Tape,
     Task,
     TransferOutage,
     check,
 )
 from broker.yaml_text import read_yaml
 
-_PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots}
+_PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots, "tape": Tape}
 _LISTS: dict[str, Any] = {
     "sites": Site,
     "queues": Queue,
@@ -43,7 +44,7 @@ _LISTS: dict[str, Any] = {
     "transfer_outages": TransferOutage,
 }
 #: What a grid makes and no file says.
-_NOT_IN_FILES = {"kinds", "transfer_failures", "known"}
+_NOT_IN_FILES = {"kinds", "transfer_failures", "known", "coming"}
 #: The longest text that a file may hold once it is unpacked.
 MOST_BYTES = 500_000_000
 

@@ -64,6 +64,10 @@ def check_times(scenario: Scenario) -> None:
             scenario.name,
             "simulate more days, or warm up for less",
         )
+    tape = scenario.tape
+    parts = 0 <= tape.part <= 1 and 0 <= tape.failure < 1 and 0 <= tape.spread < math.inf
+    if not (parts and 0 < tape.median_s < math.inf and tape.requests_at_once >= 1):
+        refuse("tape cannot be read so", scenario.name, "give a part from 0 to 1, a failure below 1, a time, a request")
     failing = scenario.transfer_failures
     if not all(0 <= rate <= 1 for rate in (failing.stage_in, *failing.links.values())) or scenario.scouts < 0:
         refuse("transfer_failures or scouts", scenario.name, "give rates from 0 to 1, and scouts not below 0")
