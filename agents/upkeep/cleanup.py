@@ -53,6 +53,7 @@ class CleanupOptions(BrakedOptions):
         retry_actions_days: what retry rules did, and would have done, and failed jobs that none looked at.
         request_changes_days: what tasks were found to need, and changes of what they ask for.
         notifications_days: incidents that are over with their messages, and ended subscriptions.
+        decision_quality_days: what cycles cost beside the best placement of their jobs.
         job_status_reports_days: what jobs told about themselves.
         feed_runs_days: runs of feeds with what they changed; since when a queue is as it is goes back so far.
         sandboxes_days: archives of panda-client that nobody uploaded, submitted with or fetched for so long.
@@ -76,6 +77,7 @@ class CleanupOptions(BrakedOptions):
     retry_actions_days: Days = 90.0
     request_changes_days: Days = 90.0
     notifications_days: Days = 90.0
+    decision_quality_days: Days = 35.0
     job_status_reports_days: Days = 3.0
     feed_runs_days: Days = 365.0
     sandboxes_days: Annotated[float, Field(ge=4, le=_LONGEST_DAYS)] | None = 30.0
@@ -172,6 +174,7 @@ class CleanupAgent(Agent[CleanupOptions]):
             self._aged(context, cleanup_rows.REQUEST_LEARNED, kept.request_changes_days),
             self._aged(context, cleanup_rows.INCIDENTS, kept.notifications_days),
             self._aged(context, cleanup_rows.TASK_SUBSCRIPTIONS, kept.notifications_days),
+            self._aged(context, cleanup_rows.DECISION_QUALITY, kept.decision_quality_days),
             self._aged(context, cleanup_rows.JOB_STATUS_REPORTS, kept.job_status_reports_days),
             self._aged(context, cleanup_rows.FEED_RUNS, kept.feed_runs_days),
             self._aged(context, cleanup_rows.SANDBOXES, kept.sandboxes_days),

@@ -57,6 +57,7 @@ MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("/tasks", "Tasks"),
             ("/jobs", "Jobs"),
             ("/reasons", "Reasons"),
+            ("/quality", "Quality"),
             ("/users", "Users"),
             ("/retries", "Retries"),
             ("/forecasts", "Forecasts"),

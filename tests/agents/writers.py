@@ -42,6 +42,7 @@ from tests.agents.outcomes import test_outcomes
 from tests.agents.pilots import test_completion, test_pilot_demand, test_submitter
 from tests.agents.pilots.test_activation import replica as dataset_replica
 from tests.agents.pilots.test_activation import scenario as waiting_jobs
+from tests.agents.quality import measuring_cycles
 from tests.agents.tasks import test_task_sizing
 from tests.agents.upkeep import test_cleanup
 from tests.brokerages import analysis_grid, small_grid, task_grid, test_generic_scenarios
@@ -289,7 +290,8 @@ CLEANUP = (
     "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
     "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(queue_record)", "(queue_failures)",
     "(queue_cores)", "(job_starts)", "(forecasts)", "(retry_actions)", "(failed_jobs)", "(request_changes)",
-    "(request_learned)", "(incidents)", "(task_subscriptions)", "(job_status_reports)", "(feed_runs)", "(sandboxes)",
+    "(request_learned)", "(incidents)", "(task_subscriptions)", "(decision_quality)", "(job_status_reports)",
+    "(feed_runs)", "(sandboxes)",
     "(submitted_pilots)", "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
 )  # fmt: skip
 """Kinds of rows that the clean-up removes, each in a transaction."""
@@ -332,5 +334,6 @@ WRITERS: Mapping[str, Writer] = {
     "rucio_replicas": Writer(fill_wanted, ("batch", "run"), documents.NOW),
     "rucio_quota": Writer(fill_quota, ("import",), documents.NOW),
     "network": Writer(fill_network, ("import",), documents.NOW),
+    "decision_quality": Writer(measuring_cycles.fill, ("cycle",), NOON + timedelta(minutes=1)),
     "cleanup": Writer(fill_old, CLEANUP),
 }

@@ -48,6 +48,7 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "notify history": (),
     "nucleus": (),
     "outcomes": (),
+    "quality show": (),
     "pause": ("all", "--until", "8h", "--reason", "r"),
     "pool list": (),
     "pool queues": ("P",),

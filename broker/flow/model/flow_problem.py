@@ -5,8 +5,9 @@ Source: the figures are those of the rules, so that the program breaks no limit 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.flow.model.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
 from broker.gdpconfig import Tuning
+from broker.gdpconfig.catalogue import Value
 from broker.rules.production_job.cuts.cap import Cap
 from broker.rules.production_job.filters.link_full import CAP, LinkFull
 from broker.snapshot.snapshot import Snapshot
@@ -44,7 +46,7 @@ FLOW_KEYS = (
     CAPACITY_PRIOR,
 )
 _READ = (*FLOW_KEYS, CAP)
-_URGENT = "\turgent"
+URGENT = "\turgent"
 #: Positions in the last axis of the counts of jobs: running ones, and those before them, which wait.
 _RUNNING, _WAITING = 4, slice(0, 4)
 
@@ -57,11 +59,13 @@ class CycleProgram:
         problem: of the cycle.
         row: (K,) position of each of its chunks in the work of the cycle.
         candidate: (P,) position of each pair in the snapshot's queue table.
+        shares: (S,) names of its shares; those of express chunks end with ``URGENT``.
     """
 
     problem: FlowProblem
     row: Ints
     candidate: Ints
+    shares: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -90,26 +94,36 @@ class _AtQueues:
     output_from: Ints
 
 
-def program_of(cycle: JobCycle, results: Sequence[ChunkResult], work: CycleWork) -> CycleProgram:
-    """The program over the chunks that have any feasible queue.
+def program_of(
+    cycle: JobCycle,
+    results: Sequence[ChunkResult],
+    work: CycleWork,
+    candidates: Sequence[Ints] | None = None,
+    prices: Mapping[str, Value] | None = None,
+) -> CycleProgram:
+    """The program over the chunks that have any candidate.
 
     Args:
         cycle: in which every chunk meets the grid of the snapshot.
         results: of its chunks.
         work: the chunks with their files.
+        candidates: of each result, sorted; without them what it has chosen.
+        prices: values of :data:`FLOW_KEYS` that hold whatever the tuning says.
     """
     snapshot, chunks = cycle.snapshot, work.work.chunks
-    some = [one for one in results if len(one.chosen)]
-    limits = QueueLimits(chunks, snapshot.queues)
-    found = [_at_queues(cycle, one, cycle.tuning_of(one.row).only(_READ)) for one in some]
-    asked = [_asked(cycle, one, work, limits) for one in some]
+    given = [np.sort(one.chosen) for one in results] if candidates is None else candidates
+    kept = [(one, at) for one, at in zip(results, given, strict=True) if len(at)]
+    some = [one for one, _ in kept]
+    limits, tuned = QueueLimits(chunks, snapshot.queues), partial(_tuned, cycle, prices or {})
+    found = [_at_queues(cycle, one, at, tuned(one.row)) for one, at in kept]
+    asked = [_asked(cycle, one.row, _usual(one, at), work, limits, tuned(one.row)) for one, at in kept]
     row = np.array([one.row for one in some], dtype=np.int64)
     share, names = _shares(some)
     chunk = np.repeat(np.arange(len(some)), [len(one.candidate) for one in found]).astype(np.int64)
     candidate = _joined([one.candidate for one in found], np.int64)
     unified = snapshot.queues.unified[candidate]
     output, output_files = _outputs(cycle, some, found)
-    tuning = cycle.tuning.only(_READ)
+    tuning = tuned(None)
     problem = FlowProblem(
         chunks=FlowChunks(
             key=chunks.jeditaskid[row],
@@ -133,29 +147,33 @@ def program_of(cycle: JobCycle, results: Sequence[ChunkResult], work: CycleWork)
         link_gb=_site_input_gb(snapshot, tuning.number(LINK_WINDOW)),
         output_jobs=output_files,
         share_debt_hs06=share_debts(snapshot, names),
-        costs=_costs(cycle, row),
+        costs=_costs(tuning, [tuned(int(one)) for one in row]),
     )
-    return CycleProgram(problem, row, candidate)
+    return CycleProgram(problem, row, candidate, tuple(names))
+
+
+def _tuned(cycle: JobCycle, prices: Mapping[str, Value], row: int | None) -> Tuning:
+    """The values for a chunk, or those for all, with the prices that are given."""
+    tuning = cycle.tuning if row is None else cycle.tuning_of(row)
+    return (tuning.with_values(prices) if prices else tuning).only(_READ)
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
     return np.concatenate([*parts, np.zeros(0)]).astype(dtype)
 
 
-def _costs(cycle: JobCycle, row: Ints) -> FlowCosts:
+def _costs(tuning: Tuning, own: Sequence[Tuning]) -> FlowCosts:
     """Prices by chunk where a canary may try others on some of them; those of shares and links hold for all."""
-    own = [cycle.tuning_of(int(one)).only(_READ) for one in row]
     return FlowCosts(
         byte_hs06h_gb=np.array([one.number(BYTE_PRICE) for one in own]),
         unplaced_h=np.array([one.number(UNPLACED_HOURS) for one in own]),
-        share_debt=cycle.tuning.only(_READ).number(SHARE_PRICE),
+        share_debt=tuning.number(SHARE_PRICE),
         reference_power=DEFAULT_COREPOWER_HS06,
     )
 
 
-def _at_queues(cycle: JobCycle, result: ChunkResult, tuning: Tuning) -> _AtQueues:
-    """Costs and limits of a chunk at its feasible queues, by position."""
-    candidate = np.sort(result.chosen)
+def _at_queues(cycle: JobCycle, result: ChunkResult, candidate: Ints, tuning: Tuning) -> _AtQueues:
+    """Costs and limits of a chunk at its candidates, by position."""
     inside, facts = result.row - result.block.rows.start, result.block.facts
     load = cycle.load(result.block, result.row, candidate)
     cap = next((rule for rule in cycle.chain.cuts if isinstance(rule, Cap)), None)
@@ -184,9 +202,14 @@ def _at_queues(cycle: JobCycle, result: ChunkResult, tuning: Tuning) -> _AtQueue
     )
 
 
-def _asked(cycle: JobCycle, result: ChunkResult, work: CycleWork, limits: QueueLimits) -> _Asked:
+def _usual(result: ChunkResult, candidate: Ints) -> Ints:
+    """The candidates by which the jobs of a chunk are counted: those that passed the filters, where there are any."""
+    passed = candidate[np.isin(candidate, result.feasible)]
+    return passed if len(passed) else candidate
+
+
+def _asked(cycle: JobCycle, row: int, candidate: Ints, work: CycleWork, limits: QueueLimits, tuning: Tuning) -> _Asked:
     """The jobs that a chunk would make at the kind of queue that it finds most of."""
-    row, candidate = result.row, np.sort(result.chosen)
     kinds, counts = np.unique(cycle.snapshot.queues.cores[candidate], return_counts=True)
     typical = int(candidate[np.argmax(cycle.snapshot.queues.cores[candidate] == kinds[np.argmax(counts)])])
     at: CutLimits = limits.of(row, np.array([typical]))[0]
@@ -194,7 +217,7 @@ def _asked(cycle: JobCycle, result: ChunkResult, work: CycleWork, limits: QueueL
     cores = float(_cores(cycle, work, row, typical))
     power = at.corepower if at.corepower > 0 else DEFAULT_COREPOWER_HS06
     known = jobs.walltime_s[jobs.walltime_s > 0]
-    hours = cycle.tuning_of(row).only(_READ).number(JOB_HOURS)
+    hours = tuning.number(JOB_HOURS)
     walltime_s = float(known.mean()) if len(known) else hours * 3600.0
     input_gb = float(jobs.input_bytes.mean()) / 1e9 if len(jobs) else 0.0
     return _Asked(max(len(jobs), 1), cores, walltime_s * cores * power, input_gb)
@@ -220,7 +243,7 @@ def _shares(results: Sequence[ChunkResult]) -> tuple[Ints, list[str]]:
 
 def _share_name(result: ChunkResult) -> str:
     facts, inside = result.block.facts, result.row - result.block.rows.start
-    return f"{facts.accounting_key[inside, 0]}{_URGENT if facts.urgent[inside, 0] else ''}"
+    return f"{facts.accounting_key[inside, 0]}{URGENT if facts.urgent[inside, 0] else ''}"
 
 
 def _room(found: Sequence[_AtQueues], chunk: Ints, unified: Ints, share: Ints, shares: int, queues: int) -> Floats:

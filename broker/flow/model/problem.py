@@ -118,17 +118,28 @@ class FlowProblem:
 
 
 def pair_costs(problem: FlowProblem) -> Floats:
-    """(P,) HS06 h of one job of the chunk at the queue: its expected time there, and the bytes it moves.
+    """(P,) HS06 h of one job of the chunk at the queue: its expected time there, and the bytes it moves."""
+    return pair_times(problem) + pair_bytes(problem)
 
-    The time a job holds its cores, c p_ref (W / (c p eff (1 - f)) + b m / r), in hours, and the price of b m GB.
-    """
+
+def pair_times(problem: FlowProblem) -> Floats:
+    """(P,) HS06 h for which one job holds its cores: c p_ref (W / (c p eff (1 - f)) + b m / r), in hours."""
     pairs, chunks, queues, costs = problem.pairs, problem.chunks, problem.queues, problem.costs
     k, q = pairs.chunk, pairs.queue
     speed = chunks.cores[k] * queues.corepower[q] * queues.efficiency[q] * np.maximum(1.0 - queues.failure[q], 0.02)
-    moved_gb = chunks.input_gb[k] * pairs.missing
-    byte_price = np.broadcast_to(costs.byte_hs06h_gb, len(chunks))[k]
-    seconds = chunks.work_hs06s[k] / speed + moved_gb / np.maximum(pairs.rate_gb_s, 1e-6)
-    return np.asarray(chunks.cores[k] * costs.reference_power * seconds / 3600.0 + byte_price * moved_gb)
+    seconds = chunks.work_hs06s[k] / speed + moved_gb(problem) / np.maximum(pairs.rate_gb_s, 1e-6)
+    return np.asarray(chunks.cores[k] * costs.reference_power * seconds / 3600.0)
+
+
+def pair_bytes(problem: FlowProblem) -> Floats:
+    """(P,) HS06 h of the GB that one job moves, at their price."""
+    price = np.broadcast_to(problem.costs.byte_hs06h_gb, len(problem.chunks))[problem.pairs.chunk]
+    return np.asarray(price * moved_gb(problem))
+
+
+def moved_gb(problem: FlowProblem) -> Floats:
+    """(P,) GB that one job of the pair moves."""
+    return np.asarray(problem.chunks.input_gb[problem.pairs.chunk] * problem.pairs.missing)
 
 
 def unplaced_costs(problem: FlowProblem) -> Floats:
@@ -196,7 +207,7 @@ def rows_of(problem: FlowProblem) -> Rows:
     shares = queues.room.shape[1]
     cell = pairs.queue * shares + chunks.share[pairs.chunk]
     used, room_of = np.unique(cell, return_inverse=True)
-    gb = chunks.input_gb[pairs.chunk] * pairs.missing
+    gb = moved_gb(problem)
     link = queues.link[pairs.queue]
     return Rows(
         room_of=np.asarray(room_of, dtype=np.int64),

@@ -15,6 +15,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.errors import BrokerError
+from broker.flow.model.cost_parts import cost_parts
 from broker.flow.model.first_columns import cheapest_of_each, likely_pairs
 from broker.flow.model.problem import (
     SEGMENTS,
@@ -108,12 +109,20 @@ class FlowProgram:
         problem: of the cycle.
         earlier: (Q,) price of a core at each queue in the last cycle, damped; used to choose the first columns.
         time_limit_s: of all rounds together.
+        unplaced: (K,) HS06 h of leaving a job over; without it :func:`unplaced_costs`.
     """
 
-    def __init__(self, problem: FlowProblem, earlier: Floats | None = None, time_limit_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        problem: FlowProblem,
+        earlier: Floats | None = None,
+        time_limit_s: float = 10.0,
+        unplaced: Floats | None = None,
+    ) -> None:
         self.problem, self._time_limit_s = problem, time_limit_s
         self.rows: Rows = rows_of(problem)
-        self._base, self._unplaced = pair_costs(problem), unplaced_costs(problem)
+        self._base = pair_costs(problem)
+        self.unplaced = unplaced_costs(problem) if unplaced is None else unplaced
         self._waits = segment_waits(problem)
         chunks, queues = len(problem.chunks), len(problem.queues)
         room = chunks
@@ -123,7 +132,7 @@ class FlowProgram:
         share = output + len(problem.output_jobs)
         self._layout = _Layout(room, wait, link, output, share, share + len(problem.share_debt_hs06))
         self._earlier = earlier
-        self._debt = self._askable_debt()
+        self.debt = self._askable_debt()
 
     def solve(self) -> LinearSolution:
         """Solve, adding columns until none would lower the cost, or time is up.
@@ -198,7 +207,7 @@ class FlowProgram:
         count = chunks + queues * SEGMENTS + shares
         size = np.full((queues, SEGMENTS), np.inf)
         size[:, :-1] = segment_size(problem)[:, None]
-        costs = np.concatenate([self._unplaced, self._waits.reshape(-1), np.full(shares, problem.costs.share_debt)])
+        costs = np.concatenate([self.unplaced, self._waits.reshape(-1), np.full(shares, problem.costs.share_debt)])
         ends = np.concatenate([np.full(chunks, np.inf), size.reshape(-1), np.full(shares, np.inf)])
         ends[np.isinf(ends)] = highspy.kHighsInf
         rows = np.concatenate(
@@ -215,10 +224,10 @@ class FlowProgram:
         jobs = problem.chunks.jobs.astype(np.float64)
         zeros = np.zeros(len(problem.queues))
         limits = [room, zeros, problem.link_gb, problem.output_jobs]
-        upper = np.concatenate([jobs, *limits, np.full(len(self._debt), infinite)])
+        upper = np.concatenate([jobs, *limits, np.full(len(self.debt), infinite)])
         below = [np.full(len(limit), -infinite) for limit in limits]
         below[1] = zeros
-        return np.concatenate([jobs, *below, self._debt]), upper
+        return np.concatenate([jobs, *below, self.debt]), upper
 
     def _askable_debt(self) -> Floats:
         """(S,) the debt of each share, as far as its chunks ask for cores at all."""
@@ -315,20 +324,9 @@ class FlowProgram:
             solver=f"HiGHS {solver.version()}",
         )
 
-    def cost_of(self, jobs: Ints) -> float:
-        """HS06 h of an integer solution: (P,) jobs of each pair; limits are not looked at."""
-        problem = self.problem
-        pairs, chunks = problem.pairs, problem.chunks
-        placed = np.bincount(pairs.chunk, weights=jobs, minlength=len(chunks))
-        cores = np.bincount(pairs.queue, weights=jobs * chunks.cores[pairs.chunk], minlength=len(problem.queues))
-        size = segment_size(problem)
-        below = np.minimum(np.maximum(cores[:, None] - np.arange(SEGMENTS) * size[:, None], 0.0), size[:, None])
-        below[:, -1] = np.maximum(cores - (SEGMENTS - 1) * size, 0.0)
-        power = chunks.cores[pairs.chunk] * problem.queues.corepower[pairs.queue] * jobs
-        got = np.bincount(chunks.share[pairs.chunk], weights=power, minlength=len(self._debt))
-        debt = np.maximum(self._debt - got, 0.0).sum() * problem.costs.share_debt
-        left = float(((chunks.jobs - placed) * self._unplaced).sum())
-        return float((self._base * jobs).sum() + (below * self._waits).sum() + left + debt)
+    def cost_of(self, jobs: Ints | Floats) -> float:
+        """HS06 h of a solution: (P,) jobs of each pair; limits are not looked at."""
+        return cost_parts(self.problem, jobs, self.unplaced, self.debt).total
 
 
 def _highspy() -> Any:

@@ -109,6 +109,7 @@ def alarm_sentence(alarm: Alarm) -> str:
             f"messages by {alarm.about} do not get through: {number(alarm.value)} wait or were given up, "
             f"tried {details.get('tries')} times; {details.get('detail')}"
         ),
+        "decisions_worse": f"{details.get('what')}",
         "config_bad_row": f"a row of the gdpconfig table is refused: {alarm.about}",
     }
     return text[alarm.code]

@@ -6,58 +6,29 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
-from pydantic import Field, ValidationError
 
-from agents.service.configuration import ConfigurationError, config_file
 from broker.domain.parts import MARK
 from broker.domain.queue_health import HealthLimits
+from broker.flow.answers.quality import WorseCycles, worse_cycles, worse_sentence
 from broker.history.answers.stored_states import Brokered, ChunkState, waiting_long
 from broker.history.statements.task_facts import read_task_shares
 from broker.notifications.answers.messages import Standing, fails, standings
 from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
+from broker.service.answers.alarm_limits import AlarmLimits as AlarmLimits
+from broker.service.answers.alarm_limits import load_limits as load_limits
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
 from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended
 from broker.service.statements.metric_reads import EndedJobs, ended_jobs
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Asking
 from broker.store.service import acknowledged_alarms
 from broker.store.service.agent_pauses import BRAKE
-from broker.store.summaries.chunk_states import CHANGES_KEPT, Change, outcome_changes
+from broker.store.summaries.chunk_states import Change, outcome_changes
 from broker.tasks.answers.outputs import OutputDataset, waiting_outputs
-from broker.wrong_values import what_is_wrong
-from broker.yaml_text import read_yaml
-
-
-class AlarmLimits(Answer):
-    """The limits of alarms, as ``config/alarms.yaml`` sets them.
-
-    Attributes:
-        starving_hours: a task that waits for longer is starving, if tasks that came later were brokered meanwhile.
-        flapping_changes: a chunk is flapping whose outcome or reason changed so often within ``flapping_hours``.
-        flapping_hours: see there.
-        failing_jobs: a queue is failing when at least so many jobs failed there,
-        failing_tasks: of at least so many tasks,
-        failing_percent: and at least this part of all that ended,
-        failing_hours: within this time.
-        refused_cycles: an agent refuses when so many of its last cycles, one after another, were refused.
-        outputs_waiting_hours: a file that a job wrote waits for longer to be registered in Rucio.
-    """
-
-    starving_hours: float = Field(default=12.0, gt=0)
-    flapping_changes: int = Field(default=6, ge=2, le=CHANGES_KEPT)
-    flapping_hours: float = Field(default=6.0, gt=0)
-    failing_jobs: int = Field(default=20, ge=1)
-    failing_tasks: int = Field(default=3, ge=1)
-    failing_percent: float = Field(default=50.0, gt=0, le=100)
-    failing_hours: float = Field(default=6.0, gt=0)
-    refused_cycles: int = Field(default=3, ge=1)
-    outputs_waiting_hours: float = Field(default=1.0, gt=0)
 
 
 @dataclass(frozen=True)
@@ -104,25 +75,9 @@ def outcomes_of(ended: Iterable[EndedJobs], limits: AlarmLimits) -> list[QueueOu
     return found
 
 
-FILE = "alarms.yaml"
 NODES_NAMED = 5
 FAILED = ("failed", "overdue", "failed_transient", "over_budget")
 USABLE = ("ok", "shrunk")
-
-
-def load_limits(folder: Path | None) -> AlarmLimits:
-    """The limits of ``alarms.yaml``: that in ``folder`` if it is there, else the shipped one.
-
-    Raises:
-        ConfigurationError: it has unknown names or values out of range, or cannot be read.
-    """
-    path = config_file(FILE, folder)
-    try:
-        return AlarmLimits.model_validate(read_yaml(path.read_text(encoding="utf-8")) or {})
-    except ValidationError as error:
-        raise ConfigurationError(what_is_wrong(error), str(path), "compare with the file that is shipped") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(str(error), str(path), "compare with the file that is shipped") from error
 
 
 def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
@@ -142,6 +97,7 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
         *closed(unhealthy(asking)),
         *held(held_nodes(asking)),
         *notification_alarms(standings(asking)),
+        *worse_alarms(worse_cycles(asking, used.drift)),
         *outputs_alarms(waiting_outputs(asking.connection), used, asking.now),
     ]
     found = marked(found, acknowledged_alarms.held(asking.connection))
@@ -352,6 +308,22 @@ def notification_alarms(channels: Iterable[Standing]) -> Iterator[Alarm]:
                 since=one.failing_since,
                 details={"tries": one.tries, "given_up": one.given_up, "detail": one.detail},
             )
+
+
+def worse_alarms(found: Iterable[WorseCycles]) -> Iterator[Alarm]:
+    """Brokerages whose cycles got worse. Pure."""
+    for one in found:
+        yield Alarm(
+            code="decisions_worse",
+            severity="warning",
+            about=one.brokerage,
+            value=one.value,
+            limit=one.limit,
+            unit="%",
+            key="alarms.regret_percent" if one.figure == "cost" else "alarms.regret_bytes_percent",
+            since=one.since,
+            details={"figure": one.figure, "usual": one.usual, "cycles": one.cycles, "what": worse_sentence(one)},
+        )
 
 
 def outputs_alarms(datasets: Sequence[OutputDataset], limits: AlarmLimits, now: datetime) -> Iterator[Alarm]:

@@ -104,6 +104,7 @@ AlarmCode = Literal[
     "output_dataset_open",
     "config_bad_row",
     "notifications_failing",
+    "decisions_worse",
 ]
 
 

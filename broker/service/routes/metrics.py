@@ -20,7 +20,8 @@ from prometheus_client.registry import Collector
 
 from broker.domain.rejection_counts import CANDIDATE, QueueCounts
 from broker.service.routes.health_gauges import disk_gauges, health_gauges, job_gauges
-from broker.service.statements import metric_health, metric_reads
+from broker.service.routes.quality_gauges import quality_gauges
+from broker.service.statements import metric_health, metric_quality, metric_reads
 from broker.service.statements.metric_reads import Standing
 from broker.store.connection.database import Database
 
@@ -125,6 +126,7 @@ class BrokerMetrics(Collector):
             standing = metric_reads.standing(connection, self._database.names, self._queues)
             health = metric_health.read_health(connection)
             jobs = self._jobs_by_share(connection)
+            newest = metric_quality.newest_quality(connection)
         self._count_decisions(decided)
         self._count_rejections(packed)
         self._count_runs(runs)
@@ -133,7 +135,8 @@ class BrokerMetrics(Collector):
         ).items():
             self._plugin.labels(brokerage, outcome, reason).inc(grown)
         pilots = (*wanted_pilots(standing, self._queues), *submitted_pilots(standing))
-        return [*gauges(standing), *pilots, *health_gauges(health), *job_gauges(jobs), *disk_gauges(self._home)]
+        healthy = (*health_gauges(health), *job_gauges(jobs), *disk_gauges(self._home))
+        return [*gauges(standing), *pilots, *healthy, *quality_gauges(newest)]
 
     def _jobs_by_share(self, connection: sa.Connection) -> list[tuple[str, str, str, int]]:
         """Counted once a minute: it looks at all jobs."""

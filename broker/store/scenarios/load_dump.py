@@ -47,6 +47,7 @@ _ABOUT_SCENARIO = (
     "waiting_jobs",
     "decisions",
     "decisions_unpacked",
+    "decision_quality",
     "decision_repeats",
     "decision_legends",
     "chunk_states",

@@ -85,6 +85,7 @@ REQUEST_LEARNED = AgedRows("request_learned", "request_learned", "evaluated_at")
 _TOLD = "NOT EXISTS (SELECT FROM broker.notifications AS n WHERE n.incident = r.id AND n.state = 'waiting')"
 INCIDENTS = AgedRows("incidents", "incidents", "resolved_at", _TOLD)
 TASK_SUBSCRIPTIONS = AgedRows("task_subscriptions", "task_subscriptions", "ended_at")
+DECISION_QUALITY = AgedRows("decision_quality", "decision_quality", "decided_at")
 JOB_STATUS_REPORTS = AgedRows("job_status_reports", "job_status_reports", "reported_at")
 # Expiries and heartbeats are of the database's clock, and so is the proof that nobody holds or lives any more.
 LEASES = AgedRows("leases", "leases", "expires_at", "r.expires_at < clock_timestamp()")

@@ -5,14 +5,13 @@ Scenario files for comparisons: loaded into a database of their own, brokered on
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,20 @@ from agents.brokerage.grid_reading import GridReader
 from agents.service.configuration import config_file, load_process
 from broker import __version__
 from broker.decisions.answers.agent_cycle import broker_once
-from broker.errors import NotFound
 from broker.gdpconfig.publish import Published, UnknownVersionError
-from broker.snapshot.raw import SourceState
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.tables import Names, TableCatalogue
-from broker.store.decisions.stored_cycles import CycleKey, cycle_keys, decided_works
+from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario, read_scenario
 from broker.store.schema.migrate import upgrade
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.stored_snapshots import KeptSnapshot, SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
-from broker.whatif.model.cases import Case, SnapshotParts, StoredOutcome
-
-
-class NothingStored(NotFound):
-    """No stored cycle is what was asked for."""
+from broker.whatif.model.cases import Case
+from broker.whatif.statements.case_rows import NothingStored as NothingStored
+from broker.whatif.statements.case_rows import read_case
 
 
 @dataclass(frozen=True)
@@ -95,35 +90,11 @@ class StoredCases:
         for key in self.keys:
             try:
                 with self.database.read_snapshot() as connection:
-                    case = self._case(connection, key)
+                    case = read_case(connection, key, partial(self._tuning, connection))
             except (SnapshotLostError, UnknownVersionError, NothingStored) as error:
                 self.dropped_rows.append(f"{key.brokerage} at {key.origin.decided_at.isoformat()}: {error}")
                 continue
             yield case
-
-    def _case(self, connection: sa.Connection, key: CycleKey) -> Case:
-        origin = key.origin
-        if origin.snapshot is None:
-            raise NothingStored("it was stored without its snapshot")
-        works = decided_works(connection, key)
-        packed = [
-            StoredOutcome(one.outcome, one.reason, one.assigned, one.work) for one in works if one.work is not None
-        ]
-        if not packed or len(packed) < len(works):
-            raise NothingStored(
-                f"{len(works) - len(packed)} of its {len(works)} decisions are stored without their work"
-            )
-        published = self._tuning(connection, origin.tuning)
-        return Case(
-            id=_digest(key, published.fingerprint, packed),
-            brokerage=key.brokerage,
-            decided_at=origin.decided_at,
-            engine=origin.engine,
-            seed=origin.seed,
-            published=published,
-            snapshot=_parts(connection, origin.snapshot),
-            decisions=tuple(packed),
-        )
 
     def _tuning(self, connection: sa.Connection, version: int) -> Published:
         if version not in self._published:
@@ -188,26 +159,6 @@ def newest_keys(keys: Sequence[CycleKey], count: int, decisions: int, since: dat
             kept.append(key)
             in_all += 0 if last else key.size
     return kept[::-1]
-
-
-def _digest(key: CycleKey, tuning: str, decisions: Sequence[StoredOutcome]) -> str:
-    """Equal for equal cycles, of whatever database."""
-    whole = hashlib.sha256(repr((key.brokerage, key.origin, tuning)).encode())
-    for one in decisions:
-        whole.update(repr((one.outcome, one.reason, sorted(one.assigned.items()))).encode())
-        whole.update(one.work)
-    return whole.hexdigest()
-
-
-def _parts(connection: sa.Connection, identifier: str) -> SnapshotParts:
-    taken_at, about = snapshots.about(connection, identifier)
-    try:
-        states = tuple(SourceState.from_json(state) for state in about.get("states", []))
-    except TypeError as error:
-        raise SnapshotLostError(
-            f"snapshot {identifier} cannot be read: {error}", "broker.snapshots", "ask about a newer one"
-        ) from error
-    return SnapshotParts(identifier, taken_at, snapshots.read(connection, identifier), states)
 
 
 #: It is thrown away: nothing has to survive a crash.

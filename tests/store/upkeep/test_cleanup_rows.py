@@ -50,6 +50,11 @@ ROW = {
         "ended_at, jeditaskid, channel, address, subscribed_at, subscribed_by",
         ":time, :n, 'c', '', :time, 'ann'",
     ),
+    "decision_quality": (
+        "decided_at, brokerage, tuning, vo, placer, snapshot, measured_at, measure_s, state, jobs, cost_hs06h, "
+        "best_hs06h, left_hs06h, gb, best_gb, input_gb, details",
+        ":time, 'b', :n, '', 'ours', 's', :time, 0, 'nothing', 0, 0, 0, 0, 0, 0, 0, '{}'",
+    ),
     "failed_jobs": ("failed_at, pandaid", ":time, :n"),
     "forecasts": (
         "made_at, kind, subject, cell, situation, horizon_s, n, unknown, status, status_since, is_newest, is_judged",

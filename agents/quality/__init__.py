@@ -1,0 +1,1 @@
+"""The agent that measures how good decisions were."""

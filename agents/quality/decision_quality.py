@@ -1,0 +1,206 @@
+"""The agent that measures each cycle of a job brokerage against the best placement of its jobs.
+
+It reads what cycles have stored, after they ended, and works in a process of its own with low priority: no cycle waits
+for it, and no decision reads what it writes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import Field, field_validator
+
+from agents.quality.measuring import CannotMeasure, MeasuredVo, lower_priority, measure_case
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.service.configuration import config_file, load
+from agents.service.names import NAMES
+from agents.service.profile_file import profile_in_force
+from broker.brokerages.job.brokerage import JobBrokerage
+from broker.brokerages.registry import brokerage
+from broker.errors import BrokerError
+from broker.flow.model.flow_problem import FLOW_KEYS, TIME_LIMIT
+from broker.flow.model.program import SolverMissing
+from broker.flow.model.quality import Measured, Yardstick
+from broker.flow.statements import quality_rows
+from broker.flow.statements.quality_rows import QualityRow
+from broker.gdpconfig.catalogue import Value, shipped_catalogue
+from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
+from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.whatif.model.cases import Case, ProfileRules
+from broker.whatif.statements.case_rows import read_case
+
+#: Measures a case within so many seconds.
+Measuring = Callable[[Case, float], Sequence[MeasuredVo]]
+#: What is always known to the yardstick, whatever the tuning lets decisions know.
+KNOWN: dict[str, Value] = {"LEARNED_CAPACITY": True}
+
+
+class DecisionQualityOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        lookback_min: older cycles are not measured.
+        cycles: that are measured at once, the newest first.
+        time_limit_s: for the program of one cycle, and for what its rules cost together.
+        rules: for how many rules of a cycle the program is solved again; of others only a bound is known.
+        prices: values of keys FLOW_* by which is measured, instead of the shipped ones; those in force do not count.
+        own_process: measure in a process of its own.
+    """
+
+    lookback_min: float = Field(default=60.0, gt=0, le=24 * 60)
+    cycles: int = Field(default=6, ge=1, le=1000)
+    time_limit_s: float = Field(default=20.0, gt=0, le=600)
+    rules: int = Field(default=3, ge=0, le=100)
+    prices: dict[str, float] = Field(default_factory=dict)
+    own_process: bool = True
+
+    @field_validator("prices")
+    @classmethod
+    def _are_prices(cls, given: dict[str, float]) -> dict[str, float]:
+        wrong = sorted(set(given) - (set(FLOW_KEYS) - {TIME_LIMIT, *KNOWN}))
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)}: no price of the program; see the keys FLOW_*")
+        return given
+
+
+class DecisionQualityAgent(Agent[DecisionQualityOptions]):
+    """Measures cycles that ended."""
+
+    name = "decision_quality"
+    title = "quality of decisions: each cycle against the best placement of its jobs"
+    options_type = DecisionQualityOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Measure the newest cycles that are not measured yet, each in a transaction of its own."""
+        counts: Counter[str] = Counter(cycles=0, unreadable=0, left_out=0)
+        keys, left_out = self._due(context)
+        counts["left_out"] = left_out
+        if not keys:
+            return CycleReport(dict(counts))
+        try:
+            with self._measuring(self._rules(), self.yardstick()) as measuring:
+                for key in keys:
+                    context.check()
+                    rows = self._measured(context, key, measuring)
+                    counts["cycles"] += 1
+                    counts["unreadable"] += any(one.state == "unreadable" for one in rows)
+                    if context.writes:
+                        with context.writing() as connection:
+                            quality_rows.write(connection, rows)
+        except SolverMissing as error:
+            return CycleReport(dict(counts), notes=(f"nothing is measured: {error}",))
+        return CycleReport(dict(counts))
+
+    def yardstick(self) -> Yardstick:
+        """By which is measured: shipped prices, but for those of the options."""
+        catalogue = shipped_catalogue()
+        prices: dict[str, Value] = dict(KNOWN)
+        for name in FLOW_KEYS:
+            default = catalogue.entry(name).default
+            if name not in KNOWN and default is not None:
+                prices[name] = default
+        return Yardstick({**prices, **self.options.prices}, self.options.time_limit_s, self.options.rules)
+
+    def _rules(self) -> ProfileRules:
+        agents = load(config_file("agents.yaml", self.process.folder), NAMES).agents
+        return ProfileRules(profile_in_force(self.process), {name: one.options for name, one in agents.items()})
+
+    def _due(self, context: CycleContext) -> tuple[list[CycleKey], int]:
+        """The cycles to be measured, oldest first, and how many are left out."""
+        since = context.now - timedelta(minutes=self.options.lookback_min)
+        names = [one.brokerage for one in profile_in_force(self.process).brokerages]
+        of_jobs = [name for name in names if isinstance(brokerage(name), JobBrokerage)]
+        with context.database.read_snapshot() as connection:
+            keys = cycle_keys(connection, since=since, until=context.now, brokerages=of_jobs)
+            known = quality_rows.measured(connection, since)
+            runs = {key.origin.agent_run for key in keys if key.origin.agent_run is not None}
+            ended = quality_rows.ended_runs(connection, runs)
+        due = [
+            key
+            for key in keys
+            if (key.brokerage, key.origin.decided_at, key.origin.tuning) not in known
+            and (key.origin.agent_run is None or key.origin.agent_run in ended)
+        ]
+        kept = due[-self.options.cycles :]
+        return kept, len(due) - len(kept)
+
+    def _measured(self, context: CycleContext, key: CycleKey, measuring: Measuring) -> list[QualityRow]:
+        """The rows of a cycle, one a VO."""
+        row = _row(key, context.now)
+        try:
+            with context.database.read_snapshot() as connection:
+                case = read_case(connection, key, partial(self._version, context, connection))
+            found: Sequence[MeasuredVo] = measuring(case, context.left_s)
+        except SolverMissing:
+            raise
+        except TimeoutError:
+            return [dataclasses.replace(row, state="time_limit")]
+        except (CannotMeasure, BrokerError) as error:
+            return [dataclasses.replace(row, state="unreadable", details={"error": str(error)})]
+        return [with_figures(row, one) for one in found]
+
+    def _version(self, context: CycleContext, connection: sa.Connection, version: int) -> Any:
+        return TuningStore(context.database.names).version(connection, version)
+
+    @contextmanager
+    def _measuring(self, rules: ProfileRules, yardstick: Yardstick) -> Iterator[Measuring]:
+        """What measures cases: another process, which is started once for all cases of this cycle."""
+        if not self.options.own_process:
+            yield lambda case, left_s: measure_case(case, rules, yardstick)
+            return
+        pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), lower_priority)
+        try:
+            yield lambda case, left_s: pool.submit(measure_case, case, rules, yardstick).result(max(0.1, left_s))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _row(key: CycleKey, now: datetime) -> QualityRow:
+    origin = key.origin
+    return QualityRow(
+        key.brokerage, origin.decided_at, origin.tuning, "", "ours", origin.snapshot or "", now, 0.0, "nothing"
+    )
+
+
+def with_figures(row: QualityRow, one: MeasuredVo) -> QualityRow:
+    """A row with the figures of one VO."""
+    found = one.found
+    named = dataclasses.replace(row, vo=one.vo, measure_s=round(one.seconds, 3))
+    if not isinstance(found, Measured):
+        return dataclasses.replace(named, state=found)
+    return dataclasses.replace(
+        named,
+        state="measured",
+        jobs=found.jobs,
+        cost_hs06h=found.cost.total,
+        best_hs06h=found.best.total,
+        left_hs06h=found.best.left_over,
+        gb=found.gb,
+        best_gb=found.best_gb,
+        input_gb=found.input_gb,
+        details=details_of(found),
+    )
+
+
+def details_of(found: Measured) -> dict[str, Any]:
+    """What stands behind the figures: each cause as it is and at best, shares, queues, rules."""
+    best = vars(found.best)
+    return {
+        "chunks": found.chunks,
+        "placed": round(found.placed, 3),
+        "even_hs06h": round(found.even_hs06h, 3),
+        "causes": {name: [round(value, 3), round(best[name], 3)] for name, value in vars(found.cost).items()},
+        "shares": [[one.share, one.jobs, round(one.regret_hs06h, 3)] for one in found.shares],
+        "queues": [[one.queue, round(one.cores, 3), round(one.best_cores, 3)] for one in found.queues],
+        "rules": [[one.code, one.chunks, round(one.hs06h, 3), one.at_most] for one in found.rules],
+        "solver": found.solver,
+    }

@@ -1,0 +1,229 @@
+"""How good decisions were: each cycle beside the best placement of its jobs, and whether cycles got worse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, TypeVar
+
+from broker.flow.model.drift import BYTES, COST, Drift, Point, drifts
+from broker.flow.model.drift import DriftLimits as DriftLimits
+from broker.flow.statements import quality_rows
+from broker.flow.statements.quality_rows import QualityRow
+from broker.store.query_context import Answer, Asking
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+#: Cycles of one answer.
+MOST_CYCLES = 2000
+#: How far back it is looked for what is usual.
+USUAL_WITHIN = timedelta(days=2)
+
+
+class CausePart(Answer):
+    """One part of the costs, as it was and at best: time, bytes, wait, left_over, share_debt."""
+
+    cause: str
+    cost_hs06h: float
+    best_hs06h: float
+
+
+class ShareQuality(Answer):
+    """Jobs of a share, and its part of the regret."""
+
+    share: str
+    jobs: int
+    regret_hs06h: float
+
+
+class QueueQuality(Answer):
+    """Cores that the placed jobs ask for at a queue, and that the best placement would."""
+
+    queue: str
+    cores: float
+    best_cores: float
+
+
+class RuleQuality(Answer):
+    """What a rule costs: the best placement would be so much cheaper without it alone; it may be right all the same.
+
+    Attributes:
+        chunks: to which it closes a queue that would be cheaper.
+        at_most: whether only a bound is known; then pairs that other rules reject too are counted.
+    """
+
+    code: str
+    chunks: int
+    hs06h: float
+    at_most: bool
+
+
+class CycleQuality(Answer):
+    """One cycle of one VO.
+
+    Attributes:
+        tuning: version of the gdpconfig values by which it decided.
+        placer: whose placement is measured.
+        state: measured; nothing: no queue passed for any chunk; time_limit; unreadable.
+        regret_hs06h: by which it cost more than the best placement; ``regret_percent`` of what that costs, without jobs
+            that have no place in any case; null where nothing was measured.
+        bytes_percent: of all input, what is moved beyond the best placement; below 0 where it is less.
+        even_hs06h: what the same jobs cost in equal parts at every queue that passed.
+    """
+
+    brokerage: str
+    decided_at: datetime
+    tuning: int
+    vo: str
+    placer: Literal["ours", "panda"]
+    state: Literal["measured", "nothing", "time_limit", "unreadable"]
+    jobs: int
+    cost_hs06h: float
+    best_hs06h: float
+    even_hs06h: float | None
+    regret_hs06h: float
+    regret_percent: float | None
+    gb: float
+    best_gb: float
+    bytes_percent: float | None
+    measure_s: float
+    causes: tuple[CausePart, ...]
+    shares: tuple[ShareQuality, ...]
+    queues: tuple[QueueQuality, ...]
+    rules: tuple[RuleQuality, ...]
+
+
+class WorseCycles(Answer):
+    """A figure of a brokerage that got worse and stays so.
+
+    Attributes:
+        figure: cost or bytes.
+        value: of the newest cycle in percent; above ``limit`` it is too high.
+        usual: before; null where that is not known.
+        cycles: that were too high, since ``since``.
+    """
+
+    brokerage: str
+    figure: Literal["cost", "bytes"]
+    value: float
+    limit: float
+    usual: float | None
+    since: datetime
+    cycles: int
+
+
+class Quality(Answer):
+    """How good decisions were, the newest cycle first."""
+
+    now: datetime
+    since: datetime
+    worse: tuple[WorseCycles, ...]
+    cycles: tuple[CycleQuality, ...]
+
+
+def quality(
+    asking: Asking, limits: DriftLimits, *, hours: float = 24.0, brokerage: str | None = None, cycles: int = 200
+) -> Quality:
+    """The cycles of the last hours, of all brokerages or one."""
+    since = asking.now - timedelta(hours=hours)
+    rows = quality_rows.read(asking.connection, since, asking.now, brokerage)
+    newest = rows[::-1][: min(cycles, MOST_CYCLES)]
+    found = worse_cycles(asking, limits)
+    return Quality(
+        now=asking.now,
+        since=since,
+        worse=tuple(one for one in found if brokerage in (None, one.brokerage)),
+        cycles=tuple(map(cycle_quality, newest)),
+    )
+
+
+def worse_cycles(asking: Asking, limits: DriftLimits) -> tuple[WorseCycles, ...]:
+    """What got worse, of every brokerage."""
+    return worse_of(quality_rows.read(asking.connection, asking.now - USUAL_WITHIN, asking.now), limits)
+
+
+def worse_of(rows: Sequence[QualityRow], limits: DriftLimits) -> tuple[WorseCycles, ...]:
+    """What got worse in rows, oldest first; only what ours placed counts. Pure."""
+    points: dict[str, list[Point]] = {}
+    for row in rows:
+        if row.placer == "ours" and row.state == "measured":
+            points.setdefault(row.brokerage, []).append(Point(row.decided_at, row.jobs, figures_of(row)))
+    return tuple(_worse(name, one) for name, some in sorted(points.items()) for one in drifts(some, limits))
+
+
+def _worse(brokerage: str, one: Drift) -> WorseCycles:
+    return WorseCycles(
+        brokerage=brokerage,
+        figure="cost" if one.figure == COST else "bytes",
+        value=round(one.value, 1),
+        limit=round(one.limit, 1),
+        usual=None if one.usual != one.usual else round(one.usual, 1),
+        since=one.since,
+        cycles=one.cycles,
+    )
+
+
+def figures_of(row: QualityRow) -> dict[str, float]:
+    """The figures of a measured row in percent; without one whose whole is nothing."""
+    work, found = row.best_hs06h - row.left_hs06h, {}
+    if work > 0:
+        found[COST] = 100.0 * max(0.0, row.cost_hs06h - row.best_hs06h) / work
+    if row.input_gb > 0:
+        found[BYTES] = 100.0 * (row.gb - row.best_gb) / row.input_gb
+    return found
+
+
+def cycle_quality(row: QualityRow) -> CycleQuality:
+    """A row as it is told. Pure."""
+    figures = figures_of(row) if row.state == "measured" else {}
+    details: Mapping[str, list[list[object]]] = row.details
+    even = row.details.get("even_hs06h")
+    return CycleQuality(
+        **{name: getattr(row, name) for name in ("brokerage", "decided_at", "tuning", "vo", "placer", "state", "jobs")},
+        cost_hs06h=round(row.cost_hs06h, 3),
+        best_hs06h=round(row.best_hs06h, 3),
+        even_hs06h=None if even is None else round(float(even), 3),
+        regret_hs06h=round(max(0.0, row.cost_hs06h - row.best_hs06h), 3),
+        regret_percent=_rounded(figures.get(COST)),
+        gb=round(row.gb, 3),
+        best_gb=round(row.best_gb, 3),
+        bytes_percent=_rounded(figures.get(BYTES)),
+        measure_s=row.measure_s,
+        causes=tuple(
+            CausePart(cause=name, cost_hs06h=cost, best_hs06h=best)
+            for name, (cost, best) in row.details.get("causes", {}).items()
+        ),
+        shares=_lines(ShareQuality, details.get("shares", [])),
+        queues=_lines(QueueQuality, details.get("queues", [])),
+        rules=_lines(RuleQuality, details.get("rules", [])),
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _lines(kind: type[AnswerT], rows: Sequence[Sequence[object]]) -> tuple[AnswerT, ...]:
+    return tuple(kind(**dict(zip(kind.model_fields, row, strict=True))) for row in rows)
+
+
+def quality_sentence(found: Quality) -> str:
+    """What is told first: the newest measured cycle of each brokerage, and what got worse."""
+    newest: dict[str, CycleQuality] = {}
+    for one in found.cycles:
+        if one.state == "measured" and one.placer == "ours":
+            newest.setdefault(one.brokerage, one)
+    if not newest:
+        return "No cycle was measured yet."
+    words = [
+        f"{name}: {one.regret_percent or 0:g} % dearer than the best placement" for name, one in sorted(newest.items())
+    ]
+    bad = [worse_sentence(one) for one in found.worse]
+    return "; ".join(words) + ". " + ("; ".join(bad) + "." if bad else "Nothing got worse.")
+
+
+def worse_sentence(one: WorseCycles) -> str:
+    """Such as: the last 3 cycles of production_job moved 80 % of the input in vain, limit 40 %, usually 22 %."""
+    usual = "" if one.usual is None else f", usually {one.usual:g} %"
+    what = "cost {} more than the best placement" if one.figure == "cost" else "moved {} of the input in vain"
+    said = what.format(f"{one.value:g} %")
+    return f"{one.cycles} cycles of {one.brokerage} {said}, limit {one.limit:g} %{usual}"

@@ -1,0 +1,126 @@
+"""Whether cycles got worse: figures above their limit, or far above what is usual, several times one after another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+#: Cycles after which it is known what is usual, and the weight of a cycle more in it.
+KNOWN_AFTER, WEIGHT = 3, 0.1
+#: Points of percent by which a figure must be above what is usual in any case: a small figure may double.
+LEAST_RISE = 10.0
+COST, BYTES = "cost", "bytes"
+
+
+@dataclass(frozen=True)
+class DriftLimits:
+    """When cycles got worse.
+
+    Attributes:
+        percent: limit of the regret, of what the best placement costs.
+        bytes_percent: limit of what is moved in vain, of all input.
+        rise: a figure so many times its usual value is too high as well.
+        cycles: so many one after another.
+        jobs: a cycle with fewer does not count.
+    """
+
+    percent: float
+    bytes_percent: float
+    rise: float
+    cycles: int
+    jobs: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """Figures of one cycle.
+
+    Attributes:
+        decided_at: its instant.
+        jobs: that it had to place.
+        figures: in percent, by :data:`COST` and :data:`BYTES`.
+    """
+
+    decided_at: datetime
+    jobs: int
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A figure that got worse and stays so.
+
+    Attributes:
+        figure: which one.
+        value: of the newest cycle, percent.
+        limit: above which it is too high now.
+        usual: before; NaN where that is not known.
+        since: the first of the cycles that were too high.
+        cycles: how many there have been.
+    """
+
+    figure: str
+    value: float
+    limit: float
+    usual: float
+    since: datetime
+    cycles: int
+
+
+@dataclass
+class _State:
+    """What one figure has been until now."""
+
+    usual: float = math.nan
+    seen: int = 0
+    high: list[datetime] = field(default_factory=list)
+    low: int = 0
+    raised: bool = False
+    value: float = math.nan
+
+
+def drifts(points: Sequence[Point], limits: DriftLimits) -> tuple[Drift, ...]:
+    """The figures of a brokerage that are too high at the end of its cycles, oldest first.
+
+    A figure is too high once ``limits.cycles`` cycles one after another were, and until as many were well below: below
+    the limit, and nearer to what is usual than to what is too high. Cycles in between change nothing. What is usual is
+    learned from cycles that are not too high.
+    """
+    found = []
+    for figure, fixed in ((COST, limits.percent), (BYTES, limits.bytes_percent)):
+        state = _State()
+        for point in points:
+            if point.jobs >= limits.jobs and figure in point.figures:
+                _step(state, point.figures[figure], point.decided_at, fixed, limits)
+        if state.raised:
+            limit = _limit(state, fixed, limits.rise)
+            found.append(Drift(figure, state.value, limit, state.usual, state.high[0], len(state.high)))
+    return tuple(found)
+
+
+def _limit(state: _State, fixed: float, rise: float) -> float:
+    if state.seen < KNOWN_AFTER:
+        return fixed
+    return min(fixed, max(rise * state.usual, state.usual + LEAST_RISE))
+
+
+def _step(state: _State, value: float, at: datetime, fixed: float, limits: DriftLimits) -> None:
+    limit = _limit(state, fixed, limits.rise)
+    state.value = value
+    if value > limit:
+        state.high.append(at)
+        state.low = 0
+        state.raised = state.raised or len(state.high) >= limits.cycles
+        return
+    well_below = limit if state.seen < KNOWN_AFTER else (limit + state.usual) / 2.0
+    if state.raised:
+        state.low = state.low + 1 if value <= well_below else 0
+        if state.low < limits.cycles:
+            return
+        state.raised, state.low = False, 0
+    state.high.clear()
+    weight = max(WEIGHT, 1.0 / (state.seen + 1))
+    state.usual = value if state.seen == 0 else state.usual + weight * (value - state.usual)
+    state.seen += 1

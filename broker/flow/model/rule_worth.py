@@ -1,0 +1,120 @@
+"""What a rule costs: by how much the best placement would be cheaper if that rule alone rejected nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.flow.model.cost_parts import pair_hs06
+from broker.flow.model.problem import FlowPairs, FlowProblem, moved_gb, pair_costs
+from broker.flow.model.program import FlowProgram, LinearSolution, Prices
+
+#: Part of the cost of the best placement below which what a rule could save is not looked at.
+WORTH_A_LOOK = 1e-4
+
+
+@dataclass(frozen=True)
+class RuleWorth:
+    """What a rule costs in a cycle.
+
+    Attributes:
+        code: of the rule.
+        chunks: to which it closes a queue that would be cheaper than the best use of their jobs.
+        hs06h: by which the best placement would be cheaper without the rule.
+        at_most: whether that is only known to be no more; what others also reject is then counted.
+    """
+
+    code: str
+    chunks: int
+    hs06h: float
+    at_most: bool
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """Pairs of all candidates (P,), and the rule that decided about each.
+
+    Attributes:
+        problem: over all pairs.
+        feasible: (P,) those that passed.
+        rule: (P,) number of the rule that rejected, -1 for those that passed.
+        codes: of the rules.
+        alone: gives the pairs (P,) that pass without the rule of a number.
+    """
+
+    problem: FlowProblem
+    feasible: Bools
+    rule: Ints
+    codes: Sequence[str]
+    alone: Callable[[int], Bools]
+
+
+def rule_worths(
+    found: Rejections, program: FlowProgram, best: LinearSolution, most: int, left_s: Callable[[], float]
+) -> tuple[RuleWorth, ...]:
+    """The rules that cost anything, the dearest first.
+
+    At the optimal prices a pair that was rejected is worth what it is cheaper than the best use of its jobs. That
+    bounds what a rule can cost; without a cheaper pair a rule costs nothing. For the rules with the highest bounds the
+    program is solved again with the pairs that no other rule rejects.
+
+    Args:
+        found: the rejected pairs.
+        program: over the pairs that passed.
+        best: its solution.
+        most: rules for which it is solved again.
+        left_s: seconds that are left for that.
+    """
+    cheaper = np.maximum(-reduced_over_all(found.problem, program, best.prices), 0.0)
+    cheaper[found.feasible] = 0.0
+    bounds = {int(rule): _bound(found, rule, cheaper) for rule in np.unique(found.rule[cheaper > 0])}
+    least = WORTH_A_LOOK * max(1.0, best.cost)
+    order = sorted((rule for rule, (_, bound) in bounds.items() if bound > least), key=lambda rule: -bounds[rule][1])
+    lines = []
+    for number, rule in enumerate(order):
+        chunks, bound = bounds[rule]
+        worth = _solved(found, rule, program, best, left_s()) if number < most and left_s() > 0 else None
+        lines.append(RuleWorth(found.codes[rule], chunks, bound if worth is None else worth, worth is None))
+    kept = [one for one in lines if one.hs06h > least]
+    return tuple(sorted(kept, key=lambda one: (one.at_most, -one.hs06h, one.code)))
+
+
+def _bound(found: Rejections, rule: int, cheaper: Floats) -> tuple[int, float]:
+    """The chunks to which a rule closes a cheaper queue, and what it costs at most."""
+    own = found.rule == rule
+    most = np.zeros(len(found.problem.chunks))
+    np.maximum.at(most, found.problem.pairs.chunk[own], cheaper[own])
+    return int((most > 0).sum()), float((most * found.problem.chunks.jobs).sum())
+
+
+def _solved(found: Rejections, rule: int, program: FlowProgram, best: LinearSolution, left_s: float) -> float | None:
+    """What the best placement without a rule saves; None where the time is not enough."""
+    inside = found.feasible | (found.alone(rule) & (found.rule == rule))
+    limits = program.problem
+    wider = dataclasses.replace(limits, pairs=pairs_of(found.problem, inside))
+    again = FlowProgram(wider, best.prices.wait, left_s, program.unplaced).solve()
+    return None if again.status != "optimal" else max(0.0, best.cost - again.cost)
+
+
+def pairs_of(problem: FlowProblem, inside: Bools) -> FlowPairs:
+    """Some of the pairs of a problem."""
+    fields: Mapping[str, np.ndarray] = vars(problem.pairs)
+    return FlowPairs(**{name: column[inside] for name, column in fields.items()})
+
+
+def reduced_over_all(problem: FlowProblem, program: FlowProgram, prices: Prices) -> Floats:
+    """(P,) how much dearer a job of each pair is than the best use of it, also of pairs that are in no program."""
+    pairs, chunks, shares = problem.pairs, problem.chunks, len(program.debt)
+    k, q = pairs.chunk, pairs.queue
+    inside = program.problem.pairs
+    room = np.zeros((len(problem.queues), shares))
+    room[inside.queue, chunks.share[inside.chunk]] = prices.room[program.rows.room_of]
+    gb, link = moved_gb(problem), problem.queues.link[q]
+    price = pair_costs(problem) + chunks.cores[k] * prices.wait[q] + room[q, chunks.share[k]] - prices.chunk[k]
+    price += np.where(link >= 0, np.append(prices.link, 0.0)[link], 0.0) * gb
+    price += np.where(pairs.output >= 0, np.append(prices.output, 0.0)[pairs.output], 0.0)
+    return np.asarray(price - prices.share[chunks.share[k]] * pair_hs06(problem))

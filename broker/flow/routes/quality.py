@@ -1,0 +1,35 @@
+"""How good decisions were, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import At, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State
+from broker.flow.answers.quality import MOST_CYCLES, Quality, quality
+from broker.service.answers.alarms import load_limits
+
+router = guarded_router(tag="decisions")
+
+
+@router.get("/quality", response_model=Quality)
+@allow(READ)
+def get_quality(
+    request: Request,
+    api: State,
+    at: At = None,
+    brokerage: Annotated[str | None, Query(max_length=64)] = None,
+    hours: Annotated[float, Query(gt=0, le=24 * 35)] = 24.0,
+    cycles: Annotated[int, Query(ge=1, le=MOST_CYCLES)] = 200,
+) -> Response:
+    """Each cycle beside the best placement of its jobs: regret by share, cause and rule, and what got worse."""
+    with asking(api, at) as asked:
+        limits = load_limits(asked.config).drift
+        found = quality(asked, limits, hours=hours, brokerage=brokerage, cycles=cycles)
+    return answer(request, found)

@@ -1,0 +1,85 @@
+"""What cycles cost beside the best placement: rows of ``broker.decision_quality``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+State = Literal["measured", "nothing", "time_limit", "unreadable"]
+Placer = Literal["ours", "panda"]
+_COLUMNS = """brokerage, decided_at, tuning, vo, placer, snapshot, measured_at, measure_s, state, jobs, cost_hs06h,
+    best_hs06h, left_hs06h, gb, best_gb, input_gb, details"""
+_WRITE = sa.text(f"""
+    INSERT INTO broker.decision_quality ({_COLUMNS})
+    VALUES (:brokerage, :decided_at, :tuning, :vo, :placer, :snapshot, :measured_at, :measure_s, :state, :jobs,
+        :cost_hs06h, :best_hs06h, :left_hs06h, :gb, :best_gb, :input_gb, CAST(:details AS jsonb))
+    ON CONFLICT DO NOTHING""")  # noqa: S608 - constants
+_READ = sa.text(f"""
+    SELECT {_COLUMNS} FROM broker.decision_quality
+    WHERE decided_at > :since AND decided_at <= :until
+      AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
+    ORDER BY decided_at, brokerage, tuning, vo, placer""")  # noqa: S608 - constants
+_MEASURED = sa.text("SELECT brokerage, decided_at, tuning FROM broker.decision_quality WHERE decided_at >= :since")
+_ENDED_RUNS = sa.text("SELECT id FROM broker.agent_runs WHERE id = ANY(:runs) AND finished_at IS NOT NULL")
+
+
+@dataclass(frozen=True)
+class QualityRow:
+    """One cycle of one VO.
+
+    Attributes:
+        brokerage, decided_at, tuning: of the cycle; ``vo`` empty for none.
+        placer: whose placement was measured.
+        snapshot: on which it was decided.
+        state: whether it could be measured.
+        jobs: that had to be placed.
+        cost_hs06h: of the placement, ``best_hs06h`` of the best one; ``left_hs06h`` of that for jobs without any place.
+        gb: that are moved, ``best_gb`` by the best placement, ``input_gb`` of all input.
+        details: parts of the costs, shares, queues, rules, solver.
+    """
+
+    brokerage: str
+    decided_at: datetime
+    tuning: int
+    vo: str
+    placer: Placer
+    snapshot: str
+    measured_at: datetime
+    measure_s: float
+    state: State
+    jobs: int = 0
+    cost_hs06h: float = 0.0
+    best_hs06h: float = 0.0
+    left_hs06h: float = 0.0
+    gb: float = 0.0
+    best_gb: float = 0.0
+    input_gb: float = 0.0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write(connection: sa.Connection, rows: Iterable[QualityRow]) -> None:
+    """Write the rows; a cycle that is measured already keeps its own."""
+    values = [{**vars(row), "details": json.dumps(row.details)} for row in rows]
+    if values:
+        connection.execute(_WRITE, values)
+
+
+def read(connection: sa.Connection, since: datetime, until: datetime, brokerage: str | None = None) -> list[QualityRow]:
+    """The rows of cycles that decided after ``since`` and not after ``until``, oldest first."""
+    values = {"since": since, "until": until, "brokerage": brokerage}
+    return [QualityRow(**row._mapping) for row in connection.execute(_READ, values)]
+
+
+def measured(connection: sa.Connection, since: datetime) -> set[tuple[str, datetime, int]]:
+    """Brokerage, instant and tuning of the cycles from ``since`` on that have a row."""
+    return {(row[0], row[1], row[2]) for row in connection.execute(_MEASURED, {"since": since})}
+
+
+def ended_runs(connection: sa.Connection, runs: Iterable[int]) -> set[int]:
+    """Those of the runs that have ended."""
+    return set(connection.execute(_ENDED_RUNS, {"runs": sorted(runs)}).scalars())

@@ -1,0 +1,72 @@
+"""A stored cycle with all that is needed to decide it again, read from a database."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import sqlalchemy as sa
+
+from broker.errors import NotFound
+from broker.gdpconfig.publish import Published
+from broker.snapshot.raw import SourceState
+from broker.store.decisions.stored_cycles import CycleKey, decided_works
+from broker.store.snapshots import stored_snapshots as snapshots
+from broker.store.snapshots.stored_snapshots import SnapshotLostError
+from broker.whatif.model.cases import Case, SnapshotParts, StoredOutcome
+
+
+class NothingStored(NotFound):
+    """No stored cycle is what was asked for."""
+
+
+def read_case(connection: sa.Connection, key: CycleKey, tuning_of: Callable[[int], Published]) -> Case:
+    """The cycle of a key.
+
+    Args:
+        connection: to the database.
+        key: of the cycle.
+        tuning_of: gives the values of a version.
+
+    Raises:
+        NothingStored: it has no snapshot, or decisions without their work.
+        SnapshotLostError: its snapshot is not there any more.
+    """
+    origin = key.origin
+    if origin.snapshot is None:
+        raise NothingStored("it was stored without its snapshot")
+    works = decided_works(connection, key)
+    packed = [StoredOutcome(one.outcome, one.reason, one.assigned, one.work) for one in works if one.work is not None]
+    if not packed or len(packed) < len(works):
+        raise NothingStored(f"{len(works) - len(packed)} of its {len(works)} decisions are stored without their work")
+    published = tuning_of(origin.tuning)
+    return Case(
+        id=_digest(key, published.fingerprint, packed),
+        brokerage=key.brokerage,
+        decided_at=origin.decided_at,
+        engine=origin.engine,
+        seed=origin.seed,
+        published=published,
+        snapshot=_parts(connection, origin.snapshot),
+        decisions=tuple(packed),
+    )
+
+
+def _digest(key: CycleKey, tuning: str, decisions: Sequence[StoredOutcome]) -> str:
+    """Equal for equal cycles, of whatever database."""
+    whole = hashlib.sha256(repr((key.brokerage, key.origin, tuning)).encode())
+    for one in decisions:
+        whole.update(repr((one.outcome, one.reason, sorted(one.assigned.items()))).encode())
+        whole.update(one.work)
+    return whole.hexdigest()
+
+
+def _parts(connection: sa.Connection, identifier: str) -> SnapshotParts:
+    taken_at, about = snapshots.about(connection, identifier)
+    try:
+        states = tuple(SourceState.from_json(state) for state in about.get("states", []))
+    except TypeError as error:
+        raise SnapshotLostError(
+            f"snapshot {identifier} cannot be read: {error}", "broker.snapshots", "ask about a newer one"
+        ) from error
+    return SnapshotParts(identifier, taken_at, snapshots.read(connection, identifier), states)

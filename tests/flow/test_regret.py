@@ -1,0 +1,73 @@
+"""The parts of the regret: they add up to it, no share has a negative one, and a rule's worth is exact."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from benchmarks.flow_problems import grid_problem
+from broker.flow.model.cost_parts import cost_parts
+from broker.flow.model.cycle import greedy
+from broker.flow.model.program import FlowProgram
+from broker.flow.model.regret_split import queue_differences, regret_of_shares
+from broker.flow.model.rule_worth import Rejections, pairs_of, rule_worths
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_parts_of_the_shares_are_the_regret(seed: int) -> None:
+    program = FlowProgram(grid_problem(40, 12, seed))
+    best = program.solve()
+    for jobs in (
+        greedy(program.problem, program).astype(np.float64),
+        best.amount,
+        np.zeros(len(program.problem.pairs)),
+    ):
+        parts = regret_of_shares(program, best.prices, jobs)
+        assert parts.min() >= 0.0
+        assert parts.sum() == pytest.approx(program.cost_of(jobs) - best.cost, rel=1e-6, abs=1e-3 * best.cost * 1e-3)
+    assert regret_of_shares(program, best.prices, best.amount).sum() == pytest.approx(0.0, abs=1e-6 * best.cost)
+    assert queue_differences(program.problem, best.amount, best.amount) == ()
+
+
+def test_the_parts_of_the_cost_are_what_the_program_minimises() -> None:
+    program = FlowProgram(grid_problem(30, 10, 1))
+    best = program.solve()
+    parts = cost_parts(program.problem, best.amount, program.unplaced, program.debt)
+    assert parts.total == pytest.approx(best.cost, rel=1e-9)
+    assert min(vars(parts).values()) >= 0.0
+
+
+def rejections(seed: int, also: bool = False) -> tuple[Rejections, FlowProgram]:
+    """A third of the pairs is rejected by rule 0, another by rule 1; ``also``: what 0 rejects, 1 does too."""
+    whole = grid_problem(30, 10, seed)
+    rule = np.arange(len(whole.pairs)) % 3 - 1
+    feasible = rule < 0
+
+    def alone(number: int) -> np.ndarray:
+        return feasible | ((rule == number) & (not also or number == 1))
+
+    program = FlowProgram(dataclasses.replace(whole, pairs=pairs_of(whole, feasible)))
+    return Rejections(whole, feasible, rule, ("first", "second"), alone), program
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_rule_costs_is_what_the_program_saves_without_it_and_a_bound_is_never_below(seed: int) -> None:
+    found, program = rejections(seed)
+    best = program.solve()
+    exact = {one.code: one for one in rule_worths(found, program, best, 2, lambda: 60.0)}
+    bounds = {one.code: one for one in rule_worths(found, program, best, 0, lambda: 60.0)}
+    for number, code in enumerate(found.codes):
+        wider = pairs_of(found.problem, found.alone(number))
+        without = FlowProgram(dataclasses.replace(found.problem, pairs=wider), None, 60.0, program.unplaced).solve()
+        assert exact[code].hs06h == pytest.approx(best.cost - without.cost, rel=1e-6)
+        assert not exact[code].at_most and bounds[code].at_most
+        assert bounds[code].hs06h >= exact[code].hs06h * (1 - 1e-9)
+
+
+def test_what_other_rules_reject_as_well_is_not_the_cost_of_one() -> None:
+    found, program = rejections(1, also=True)
+    best = program.solve()
+    assert [one.code for one in rule_worths(found, program, best, 2, lambda: 60.0)] == ["second"]
+    assert {one.at_most for one in rule_worths(found, program, best, 2, lambda: 0.0)} == {True}, "no time is left"
