@@ -38,6 +38,8 @@ from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.model.cases import Case, ProfileRules
 from broker.whatif.statements.case_rows import read_case
 
+#: Figures of a measured cycle that stand in its row as they are.
+SHOWN = ("jobs", "gb", "best_gb", "input_gb")
 #: Measures a case within so many seconds.
 Measuring = Callable[[Case, float], Sequence[MeasuredVo]]
 #: What is always known to the yardstick, whatever the tuning lets decisions know.
@@ -180,13 +182,10 @@ def with_figures(row: QualityRow, one: MeasuredVo) -> QualityRow:
     return dataclasses.replace(
         named,
         state="measured",
-        jobs=found.jobs,
+        **{name: getattr(found, name) for name in SHOWN},
         cost_hs06h=found.cost.total,
         best_hs06h=found.best.total,
         left_hs06h=found.best.left_over,
-        gb=found.gb,
-        best_gb=found.best_gb,
-        input_gb=found.input_gb,
         details=details_of(found),
     )
 
@@ -201,6 +200,6 @@ def details_of(found: Measured) -> dict[str, Any]:
         "causes": {name: [round(value, 3), round(best[name], 3)] for name, value in vars(found.cost).items()},
         "shares": [[one.share, one.jobs, round(one.regret_hs06h, 3)] for one in found.shares],
         "queues": [[one.queue, round(one.cores, 3), round(one.best_cores, 3)] for one in found.queues],
-        "rules": [[one.code, one.chunks, round(one.hs06h, 3), one.at_most] for one in found.rules],
+        "rules": [[one.rule, one.chunks, round(one.saved_hs06h, 3), one.is_bound] for one in found.rules],
         "solver": found.solver,
     }

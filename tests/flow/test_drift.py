@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,14 +18,14 @@ def points(*values: float, figure: str = COST, jobs: int = 100) -> list[Point]:
 
 
 def seen(*values: float, **given: object) -> list[tuple[str, int]]:
-    return [(one.figure, one.cycles) for one in drifts(points(*values, **given), LIMITS)]  # type: ignore[arg-type]
+    return [(one.name, one.count) for one in drifts(points(*values, **given), LIMITS)]  # type: ignore[arg-type]
 
 
 def test_three_cycles_above_the_limit_are_an_alarm_and_two_are_not() -> None:
     assert seen(120, 130) == []
     assert seen(120, 130, 140) == [(COST, 3)]
     (found,) = drifts(points(120, 130, 140), LIMITS)
-    assert (found.since, found.value, found.limit, found.usual != found.usual) == (NOW, 140, 100, True)
+    assert (found.first, found.percent, found.limit_percent, math.isnan(found.usual_percent)) == (NOW, 140, 100, True)
 
 
 def test_a_rise_is_seen_far_below_the_limit() -> None:
@@ -32,7 +33,7 @@ def test_a_rise_is_seen_far_below_the_limit() -> None:
     assert seen(20, 20, 20, 20, 40, 40, 40) == [(COST, 3)]
     assert seen(5, 5, 5, 5, 14, 14, 14) == [], "a small figure may double"
     (found,) = drifts(points(20, 20, 20, 20, 40, 40, 40), LIMITS)
-    assert (found.usual, found.limit) == (20, 30)
+    assert (found.usual_percent, found.limit_percent) == (20, 30)
 
 
 def test_a_good_cycle_in_between_begins_anew_and_what_is_high_never_becomes_usual() -> None:

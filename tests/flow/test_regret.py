@@ -56,18 +56,18 @@ def rejections(seed: int, also: bool = False) -> tuple[Rejections, FlowProgram]:
 def test_what_a_rule_costs_is_what_the_program_saves_without_it_and_a_bound_is_never_below(seed: int) -> None:
     found, program = rejections(seed)
     best = program.solve()
-    exact = {one.code: one for one in rule_worths(found, program, best, 2, lambda: 60.0)}
-    bounds = {one.code: one for one in rule_worths(found, program, best, 0, lambda: 60.0)}
+    exact = {one.rule: one for one in rule_worths(found, program, best, 2, lambda: 60.0)}
+    bounds = {one.rule: one for one in rule_worths(found, program, best, 0, lambda: 60.0)}
     for number, code in enumerate(found.codes):
         wider = pairs_of(found.problem, found.alone(number))
         without = FlowProgram(dataclasses.replace(found.problem, pairs=wider), None, 60.0, program.unplaced).solve()
-        assert exact[code].hs06h == pytest.approx(best.cost - without.cost, rel=1e-6)
-        assert not exact[code].at_most and bounds[code].at_most
-        assert bounds[code].hs06h >= exact[code].hs06h * (1 - 1e-9)
+        assert exact[code].saved_hs06h == pytest.approx(best.cost - without.cost, rel=1e-6)
+        assert not exact[code].is_bound and bounds[code].is_bound
+        assert bounds[code].saved_hs06h >= exact[code].saved_hs06h * (1 - 1e-9)
 
 
 def test_what_other_rules_reject_as_well_is_not_the_cost_of_one() -> None:
     found, program = rejections(1, also=True)
     best = program.solve()
-    assert [one.code for one in rule_worths(found, program, best, 2, lambda: 60.0)] == ["second"]
-    assert {one.at_most for one in rule_worths(found, program, best, 2, lambda: 0.0)} == {True}, "no time is left"
+    assert [one.rule for one in rule_worths(found, program, best, 2, lambda: 60.0)] == ["second"]
+    assert {one.is_bound for one in rule_worths(found, program, best, 2, lambda: 0.0)} == {True}, "no time is left"

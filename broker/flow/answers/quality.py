@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
@@ -153,12 +154,12 @@ def worse_of(rows: Sequence[QualityRow], limits: DriftLimits) -> tuple[WorseCycl
 def _worse(brokerage: str, one: Drift) -> WorseCycles:
     return WorseCycles(
         brokerage=brokerage,
-        figure="cost" if one.figure == COST else "bytes",
-        value=round(one.value, 1),
-        limit=round(one.limit, 1),
-        usual=None if one.usual != one.usual else round(one.usual, 1),
-        since=one.since,
-        cycles=one.cycles,
+        figure="cost" if one.name == COST else "bytes",
+        value=round(one.percent, 1),
+        limit=round(one.limit_percent, 1),
+        usual=None if math.isnan(one.usual_percent) else round(one.usual_percent, 1),
+        since=one.first,
+        cycles=one.count,
     )
 
 

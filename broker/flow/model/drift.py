@@ -53,20 +53,19 @@ class Drift:
     """A figure that got worse and stays so.
 
     Attributes:
-        figure: which one.
-        value: of the newest cycle, percent.
-        limit: above which it is too high now.
-        usual: before; NaN where that is not known.
-        since: the first of the cycles that were too high.
-        cycles: how many there have been.
+        name: of the figure.
+        percent: of the newest cycle; above ``limit_percent`` it is too high.
+        usual_percent: before; NaN where that is not known.
+        first: the first of the cycles that were too high.
+        count: how many there have been.
     """
 
-    figure: str
-    value: float
-    limit: float
-    usual: float
-    since: datetime
-    cycles: int
+    name: str
+    percent: float
+    limit_percent: float
+    usual_percent: float
+    first: datetime
+    count: int
 
 
 @dataclass

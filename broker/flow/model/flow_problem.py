@@ -15,6 +15,7 @@ from broker.brokerages.job.chunk_jobs import QueueLimits
 from broker.domain.arrays import Floats, Ints, distinct, texts
 from broker.domain.estimates import DEFAULT_COREPOWER_HS06
 from broker.domain.queue_capacity import QueueSums
+from broker.domain.work import WorkTable
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.flow.model.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
@@ -125,15 +126,7 @@ def program_of(
     output, output_files = _outputs(cycle, some, found)
     tuning = tuned(None)
     problem = FlowProblem(
-        chunks=FlowChunks(
-            key=chunks.jeditaskid[row],
-            jobs=np.array([one.jobs for one in asked], dtype=np.int64),
-            cores=np.array([one.cores for one in asked]),
-            work_hs06s=np.array([one.work_hs06s for one in asked]),
-            input_gb=np.array([one.input_gb for one in asked]),
-            share=share,
-            priority=np.nan_to_num(chunks.currentpriority[row]),
-        ),
+        chunks=_chunks(chunks, row, asked, share),
         queues=learned_queues(
             _queues(snapshot, _room(found, chunk, unified, share, len(names), len(snapshot.unified))), snapshot, tuning
         ),
@@ -150,6 +143,18 @@ def program_of(
         costs=_costs(tuning, [tuned(int(one)) for one in row]),
     )
     return CycleProgram(problem, row, candidate, tuple(names))
+
+
+def _chunks(chunks: WorkTable, row: Ints, asked: Sequence[_Asked], share: Ints) -> FlowChunks:
+    return FlowChunks(
+        key=chunks.jeditaskid[row],
+        jobs=np.array([one.jobs for one in asked], dtype=np.int64),
+        cores=np.array([one.cores for one in asked]),
+        work_hs06s=np.array([one.work_hs06s for one in asked]),
+        input_gb=np.array([one.input_gb for one in asked]),
+        share=share,
+        priority=np.nan_to_num(chunks.currentpriority[row]),
+    )
 
 
 def _tuned(cycle: JobCycle, prices: Mapping[str, Value], row: int | None) -> Tuning:

@@ -132,18 +132,19 @@ def measure(
     inside = passed[every.row[chunk], every.candidate] if len(chunk) else np.zeros(0, dtype=np.bool_)
     if not inside.any():
         return "nothing"
-    jobs = _amounts(cycle, work, every, placed)[inside]
-    problem = _wide_enough(dataclasses.replace(every.problem, pairs=pairs_of(every.problem, inside)), jobs)
-    program = FlowProgram(problem, None, yardstick.time_limit_s)
+    amounts = _amounts(cycle, work, every, placed)
+    wide = _wide_enough(every.problem, amounts)
+    program = FlowProgram(dataclasses.replace(wide, pairs=pairs_of(wide, inside)), None, yardstick.time_limit_s)
     best = program.solve()
     if best.status != "optimal":
         return "time_limit"
-    found = Rejections(problem=dataclasses.replace(every.problem, queues=problem.queues, link_gb=problem.link_gb,
-                                                   output_jobs=problem.output_jobs),
-                       feasible=inside, rule=_rule_of(cycle, results, every), codes=_codes(cycle),
-                       alone=lambda rule: _alone(without(cycle.chain.filters[rule].name), every))  # fmt: skip
+
+    def alone(rule: int) -> Bools:
+        return _alone(without(cycle.chain.filters[rule].name), every)
+
+    found = Rejections(wide, inside, _rule_of(cycle, results, every), _codes(cycle), alone)
     rules = rule_worths(found, program, best, yardstick.rules, lambda: until - clock())
-    return _measured(cycle, every, program, best, jobs, rules)
+    return _measured(cycle, every, program, best, amounts[inside], rules)
 
 
 def _measured(

@@ -22,16 +22,16 @@ class RuleWorth:
     """What a rule costs in a cycle.
 
     Attributes:
-        code: of the rule.
+        rule: its code.
         chunks: to which it closes a queue that would be cheaper than the best use of their jobs.
-        hs06h: by which the best placement would be cheaper without the rule.
-        at_most: whether that is only known to be no more; what others also reject is then counted.
+        saved_hs06h: by which the best placement would be cheaper without the rule.
+        is_bound: whether that is only known to be no more; what others also reject is then counted.
     """
 
-    code: str
+    rule: str
     chunks: int
-    hs06h: float
-    at_most: bool
+    saved_hs06h: float
+    is_bound: bool
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def rule_worths(
         chunks, bound = bounds[rule]
         worth = _solved(found, rule, program, best, left_s()) if number < most and left_s() > 0 else None
         lines.append(RuleWorth(found.codes[rule], chunks, bound if worth is None else worth, worth is None))
-    kept = [one for one in lines if one.hs06h > least]
-    return tuple(sorted(kept, key=lambda one: (one.at_most, -one.hs06h, one.code)))
+    kept = [one for one in lines if one.saved_hs06h > least]
+    return tuple(sorted(kept, key=lambda one: (one.is_bound, -one.saved_hs06h, one.rule)))
 
 
 def _bound(found: Rejections, rule: int, cheaper: Floats) -> tuple[int, float]:

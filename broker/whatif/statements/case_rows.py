@@ -16,6 +16,9 @@ from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.whatif.model.cases import Case, SnapshotParts, StoredOutcome
 
 
+_OF_ORIGIN = ("decided_at", "engine", "seed")
+
+
 class NothingStored(NotFound):
     """No stored cycle is what was asked for."""
 
@@ -43,9 +46,7 @@ def read_case(connection: sa.Connection, key: CycleKey, tuning_of: Callable[[int
     return Case(
         id=_digest(key, published.fingerprint, packed),
         brokerage=key.brokerage,
-        decided_at=origin.decided_at,
-        engine=origin.engine,
-        seed=origin.seed,
+        **{name: getattr(origin, name) for name in _OF_ORIGIN},
         published=published,
         snapshot=_parts(connection, origin.snapshot),
         decisions=tuple(packed),
