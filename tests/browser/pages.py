@@ -4,7 +4,7 @@ from __future__ import annotations
 
 KEY = "NQUEUED_SAT_CAP"
 MENU = (
-    "/", "/alarms", "/compare", "/tasks", "/jobs", "/reasons", "/queues", "/nuclei", "/links", "/shares", "/map",
-    "/pools", "/sources", "/rules", "/tuning", "/canaries", "/retries", "/forecasts", "/pins",
+    "/", "/alarms", "/compare", "/tasks", "/jobs", "/reasons", "/quality", "/queues", "/nuclei", "/links", "/shares",
+    "/map", "/pools", "/sources", "/rules", "/tuning", "/canaries", "/retries", "/forecasts", "/pins",
     "/simulations", "/runs", "/service", "/glossary", "/docs", "/docs/list_alarms", "/search?q=BNL-ATL",
 )  # fmt: skip

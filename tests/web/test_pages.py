@@ -25,6 +25,7 @@ PAGES = [
     ("/nuclei", "/nuclei"),
     ("/links", "/links"),
     ("/shares", "/shares"),
+    ("/quality", "/quality"),
     ("/map", None),
     ("/rules", None),
     ("/rules/memory_max", None),

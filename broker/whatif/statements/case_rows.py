@@ -15,7 +15,6 @@ from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.whatif.model.cases import Case, SnapshotParts, StoredOutcome
 
-
 _OF_ORIGIN = ("decided_at", "engine", "seed")
 
 
