@@ -114,7 +114,7 @@ class SourceLine(TypedDict):
 class Alarm(TypedDict):
     """Something that somebody should look at: ``value`` is beyond ``limit``, which ``key`` sets."""
 
-    code: Literal['source_stale', 'agent_overdue', 'agent_failing', 'agent_refused', 'agent_paused', 'no_leader', 'task_starving', 'task_flapping', 'queue_failing', 'queue_closed', 'nodes_held', 'outputs_waiting', 'output_refused', 'output_dataset_open', 'config_bad_row', 'notifications_failing']
+    code: Literal['source_stale', 'agent_overdue', 'agent_failing', 'agent_refused', 'agent_paused', 'no_leader', 'task_starving', 'task_flapping', 'queue_failing', 'queue_closed', 'nodes_held', 'outputs_waiting', 'output_refused', 'output_dataset_open', 'config_bad_row', 'notifications_failing', 'decisions_worse']
     severity: Literal['critical', 'warning', 'info']
     about: str
     value: float | int | str | bool | None
