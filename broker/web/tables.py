@@ -27,10 +27,15 @@ def table(rows: str, caption: str, columns: Sequence[str], most: int = FOLDED_FR
         columns: headings; ``|n`` behind one marks figures, ``|h`` what a phone leaves away, ``|nh`` both.
         most: so many rows are shown before the others are asked for.
         tools: markup that stands beside the caption, such as links to the same as CSV.
+
+    Returns:
+        The table; a sentence where it has no row.
     """
     heads = [_column(one) for one in columns]
     written = [_row(found, number, heads, most) for number, found in enumerate(_ROW.finditer(rows))]
     total = len(written)
+    if not total:
+        return Markup('<p class="empty">{}: none.</p>').format(caption)
     folds = total > most + A_FEW
     if not folds:
         written = [text.replace(_MORE, "", 1) for text in written]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 from markupsafe import Markup
 
@@ -24,11 +25,15 @@ def test_a_column_of_figures_and_one_that_a_phone_leaves_away() -> None:
     assert '<tr class="bad"><th>a</th><td class="h wide">2</td><td class="n h">3</td></tr>' in made
 
 
-@pytest.mark.parametrize(("number", "folded"), [(0, 0), (10, 0), (15, 0), (16, 6), (100, 90)])
+@pytest.mark.parametrize(("number", "folded"), [(1, 0), (10, 0), (15, 0), (16, 6), (100, 90)])
 def test_rows_beyond_some_are_folded_when_they_are_more_than_a_few(number: int, folded: int) -> None:
     made = table(rows(number), "", ["X", "Y"], most=10)
     assert made.count("<tr") == number + 1 and made.count("data-more") == folded
     assert (f"show all {number} rows" in made) == bool(folded)
+
+
+def test_a_table_without_rows_is_a_sentence() -> None:
+    assert table("", "Rules <b>", ["X"]) == '<p class="empty">Rules &lt;b&gt;: none.</p>'
 
 
 def test_a_row_across_all_columns_is_left_as_it_is() -> None:
@@ -69,3 +74,8 @@ def test_the_menu_says_where_one_is(path: str, group: str | None, page: str | No
     assert [one["name"] for one in menu if one["here"]] == ([] if group is None else [group])
     here = [name for one in menu for _, name, is_here in one["pages"] if is_here]
     assert here == ([] if page is None else [page])
+
+
+def test_a_list_of_nothing_says_what_would_bring_something(stranger: httpx.Client) -> None:
+    page = stranger.get("/sources").text
+    assert '<p class="empty">None</p>' not in page and 'class="empty"' in page

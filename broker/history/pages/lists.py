@@ -71,7 +71,7 @@ def _page(
         items=field,
         sentence=sentence,
         columns=list(columns),
-        none=none,
+        nothing=none,
         further=further,
         lines=lambda: rows,
     )
