@@ -6,14 +6,29 @@ Jobs that were killed for their memory are lower bounds of what they need: quant
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from broker.domain.arrays import Floats
 
+#: Of tasks of a kind so many must have a known value; what is asked for is enough for this part of them.
+KIND_TASKS, KIND_PART = 5, 0.9
 #: A quantile is known where so many jobs lie above it.
 _ABOVE = 2
+
+
+def enough_of_kind(asks: Sequence[float]) -> float:
+    """What is enough for KIND_PART of the tasks of a kind, of which these are needed; NaN below KIND_TASKS of them.
+
+    >>> enough_of_kind([100.0, 400.0, 300.0, 200.0, 500.0])
+    500.0
+    """
+    if len(asks) < KIND_TASKS:
+        return math.nan
+    ordered = sorted(asks)
+    return float(ordered[min(len(ordered) - 1, math.ceil(KIND_PART * len(ordered)) - 1)])
 
 
 def percentile(values: Floats, rank: float) -> float:

@@ -10,7 +10,7 @@ from broker.domain.arrays import Floats
 from broker.simulation.model.job_kinds import JobDraws, draw_jobs, draw_memory_used_mb
 from broker.simulation.model.job_states import Job, TaskState, new_task
 from broker.simulation.model.records import Tally
-from broker.simulation.model.right_sizing import MemoryRecord
+from broker.simulation.model.right_sizing import NeedsOfKind, record_of_new
 from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.streams import stream
 
@@ -27,15 +27,18 @@ def task_draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
     return dataclasses.replace(draws, work_hs06s=work)
 
 
-def arriving(scenario: Scenario, seed: int, task: Task, now_s: float, nucleus: int) -> TaskState:
-    """The task with all jobs unassigned but for those that wait for its scouts."""
+def arriving(
+    scenario: Scenario, seed: int, task: Task, now_s: float, nucleus: int, needs: NeedsOfKind | None = None
+) -> TaskState:
+    """The task with all jobs unassigned but for those that wait for its scouts; ``needs``: of tasks before it."""
     kind = scenario.kinds[task.kind]
     state = new_task(task, kind, task_draws(scenario, seed, task), now_s, nucleus)
     if scenario.memory_slack >= 0:
         used = draw_memory_used_mb(kind, task.jobs, seed, task.number)
         state.memory_used_mb = None if used is None else used * task.memory_factor
         if used is not None and scenario.requests != "asked":
-            state.memory_record = MemoryRecord()
+            of_kind = {} if needs is None else needs.get(task.kind, {})
+            state.memory_record = record_of_new(scenario.requests, of_kind.values())
     if scenario.transfer_failures.stage_in > 0:
         state.stage_in_fails = _stage_in_fails(scenario, seed, task)
     if 0 < scenario.scouts < task.jobs and task.running_at < 0 and not task.scouted:
@@ -68,8 +71,8 @@ def release(state: TaskState) -> bool:
     return True
 
 
-def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, *, killed: bool) -> None:
-    """Count the memory that a job held and used while it ran, and let its task learn of it."""
+def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, needs: NeedsOfKind, *, killed: bool) -> None:
+    """Count the memory that a job held and used while it ran, and let its task and ``needs`` learn of it."""
     state = job.task
     if state.memory_used_mb is None:
         return
@@ -82,4 +85,6 @@ def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, *, kil
     tally.memory_asked_gb_h += job.memory_gb * hours
     tally.memory_used_gb_h += used_mb / 1024.0 * hours
     if state.memory_record is not None:
-        state.memory_record.ended(scenario.requests, used_mb, killed=killed)
+        needed = state.memory_record.ended(scenario.requests, used_mb, killed=killed)
+        if needed is not None:
+            needs.setdefault(state.task.kind, {})[state.task.number] = needed

@@ -15,6 +15,7 @@ from broker.simulation.model.job_kinds import queue_factors
 from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState
 from broker.simulation.model.outages import Outages
 from broker.simulation.model.records import Outcome, RunLog, Tally
+from broker.simulation.model.right_sizing import NeedsOfKind
 from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.slots import Nodes, SlotQueue
 from broker.simulation.model.storages import Storages
@@ -67,6 +68,7 @@ class Grid:
         self.waiting_jobs: list[dict[Job, None]] = [{} for _ in scenario.queues]
         self.last_start_s = np.full(queues, np.nan)
         self.tasks: dict[int, TaskState] = {}
+        self._needs: NeedsOfKind = {}
         self.arrived_jobs, self.freed_jobs = 0, 0
         self.assignable: dict[int, TaskState] = {}
         self.done: Callable[[TaskState], None] = lambda task: None
@@ -76,7 +78,7 @@ class Grid:
 
     def arrive(self, task: Task, nucleus: int) -> TaskState:
         """Let a task arrive: its jobs can be assigned from now on."""
-        state = arriving(self.scenario, self.seed, task, self.events.now, nucleus)
+        state = arriving(self.scenario, self.seed, task, self.events.now, nucleus, self._needs)
         self.tasks[task.number] = state
         self.arrived_jobs += task.jobs
         self.assignable[task.number] = state
@@ -225,7 +227,7 @@ class Grid:
     def _kill_for_memory(self, job: Job, version: int) -> None:
         if job.version != version:
             return
-        note_memory(job, self.scenario, self.tally, self.events.now, killed=True)
+        note_memory(job, self.scenario, self.tally, self.events.now, self._needs, killed=True)
         self._fail(job, version, "failed")
 
     def factors_of(self, queue: int, kind: str) -> tuple[float, float]:
@@ -275,7 +277,7 @@ class Grid:
             self._fail(job, version, "failed")
             return
         self.storages.write(site, size, self.events.now)
-        note_memory(job, self.scenario, self.tally, self.events.now, killed=False)
+        note_memory(job, self.scenario, self.tally, self.events.now, self._needs, killed=False)
         self._end_run(job, "finished")
         nucleus = job.task.nucleus
         if nucleus in (-1, site) or size <= 0:

@@ -1,16 +1,19 @@
-"""What jobs of a simulated task ask for once some of its jobs have ended: by its scouts, or by a learned quantile."""
+"""What jobs of a simulated task ask for: as the agent ``task_sizing`` finds by its kind, its scouts and its jobs."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from broker.domain.quantiles import asked_memory_mb, learned_quantile
+from broker.domain.quantiles import asked_memory_mb, enough_of_kind, learned_quantile
 
-Requests = Literal["asked", "scouts", "learned"]
+Requests = Literal["asked", "scouts", "learned", "both"]
+NeedsOfKind = dict[str, dict[int, float]]
+"""By kind and number of the task, what tasks were found to need, in MB."""
 #: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
 FIRST_JOBS, LAST_JOBS = 5, 1000
 LEARNED_RANK, LEARNED_LEAST, LEARNED_MARGIN = 95.0, 20, 1.1
@@ -31,16 +34,30 @@ class MemoryRecord:
     request_mb: float | None = None
     seen: int = 0
 
-    def ended(self, by: Requests, used_mb: float, *, killed: bool) -> None:
-        """A job has ended; it used so much, or was killed at it."""
+    def ended(self, by: Requests, used_mb: float, *, killed: bool) -> float | None:
+        """A job has ended; it used so much, or was killed at it. What the task is found to need, where that is new."""
         (self.killed if killed else self.finished).append(used_mb)
         number = len(self.finished) + len(self.killed)
         if len(self.finished) < FIRST_JOBS or number < 2 * self.seen or self.seen >= LAST_JOBS:
-            return
+            return None
         self.seen = number
-        if by == "scouts":
+        if by != "learned":
             self.request_mb = float(asked_memory_mb(1024.0 * np.array(self.finished)))
-            return
+        if by == "scouts":
+            return None
         learned = learned_quantile(np.array(self.finished), np.array(self.killed), LEARNED_RANK, LEARNED_LEAST)
-        if not math.isnan(learned.ask):
-            self.request_mb = LEARNED_MARGIN * learned.ask
+        if math.isnan(learned.ask):
+            return None
+        self.request_mb = LEARNED_MARGIN * learned.ask
+        return learned.ask
+
+
+def record_of_new(by: Requests, needs_mb: Collection[float]) -> MemoryRecord:
+    """The record of a task that arrives; with learned requests its jobs ask for what is enough for its kind.
+
+    Args:
+        by: how its jobs get their requests.
+        needs_mb: what tasks of its kind were found to need.
+    """
+    enough = math.nan if by == "scouts" else enough_of_kind([*needs_mb])
+    return MemoryRecord(request_mb=None if math.isnan(enough) else LEARNED_MARGIN * enough)

@@ -223,7 +223,8 @@ class Scenario:
         transfer_failures: of output and of stage-in.
         scouts: jobs of a task that run before the others; 0 for none. A task of which no scout finishes is broken.
         requests: what jobs ask of memory when some of their task have ended: what they ``asked`` for, what PanDA makes
-            of its ``scouts``, or a ``learned`` quantile; only where memory is enforced.
+            of its ``scouts``, a ``learned`` quantile, before that of tasks of its kind, or ``both``: the quantile where
+            it is known, else its scouts; only where memory is enforced.
         counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
         transfer_outages: of storages and links.
         tape: how input on tape is read.

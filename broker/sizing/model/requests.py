@@ -7,14 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from broker.domain.quantiles import Learned
+from broker.domain.quantiles import KIND_PART, Learned, enough_of_kind
 
 #: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
 FIRST_JOBS, LAST_JOBS = 5, 1000
-#: Of tasks of a kind so many must have a known value; what is asked for is enough for this part of them.
-KIND_TASKS, KIND_PART = 5, 0.9
 _UNITS = {"ramcount": "MB", "cputime": "", "walltime": "", "outdiskcount": "", "workdiskcount": "MB",
           "iointensity": "kB/s", "diskio": "kB/s"}  # fmt: skip
 Source = Literal["scouts", "learned", "kind"]
@@ -71,12 +67,11 @@ def learned_change(task: Mapping[str, Any], learned: Learned, rank: float, margi
 
 def kind_change(task: Mapping[str, Any], asks_mb: Sequence[float], margin_percent: float) -> Change | None:
     """The change of the memory of a task without finished jobs to what tasks of its kind need; None: too few."""
-    if len(asks_mb) < KIND_TASKS or not _can_change(task):
+    needed = enough_of_kind(asks_mb)
+    if math.isnan(needed) or not _can_change(task):
         return None
-    ordered = np.sort(np.array(asks_mb))
-    needed = float(ordered[min(len(ordered) - 1, math.ceil(KIND_PART * len(ordered)) - 1)])
     reason = (
-        f"{needed:.0f} MB are enough for {KIND_PART:.0%} of {len(ordered)} tasks of its kind, and {margin_percent:g} %"
+        f"{needed:.0f} MB are enough for {KIND_PART:.0%} of {len(asks_mb)} tasks of its kind, and {margin_percent:g} %"
     )
     asked = _with_margin(needed, margin_percent)
     return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)

@@ -1,0 +1,30 @@
+"""What jobs of simulated tasks ask for: by their kind first, then by PanDA's formula, then by the learned quantile."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.simulation.model.right_sizing import LEARNED_MARGIN, MemoryRecord, Requests, record_of_new
+
+NEEDS = [1000.0, 1100.0, 1200.0, 1300.0, 5000.0]
+
+
+@pytest.mark.parametrize(
+    ("by", "needs", "asked"),
+    [("learned", NEEDS, 5500.0), ("both", NEEDS, 5500.0), ("both", NEEDS[:4], None), ("scouts", NEEDS, None)],
+)
+def test_a_new_task_asks_for_what_is_enough_for_its_kind(by: Requests, needs: list[float], asked: float | None) -> None:
+    assert record_of_new(by, needs).request_mb == (None if asked is None else pytest.approx(asked))
+
+
+@pytest.mark.parametrize(
+    ("by", "after_five", "after_forty"),
+    [("scouts", 1100.0, 1100.0), ("learned", None, LEARNED_MARGIN * 1000.0), ("both", 1100.0, LEARNED_MARGIN * 1000.0)],
+)
+def test_the_quantile_comes_after_the_scouts(by: Requests, after_five: float | None, after_forty: float) -> None:
+    record = MemoryRecord()
+    needs = [record.ended(by, 1000.0, killed=False) for _ in range(5)]
+    assert record.request_mb == after_five and needs == [None] * 5
+    needs = [record.ended(by, 1000.0, killed=False) for _ in range(35)]
+    assert record.request_mb == pytest.approx(after_forty)
+    assert [one for one in needs if one is not None] == ([] if by == "scouts" else [1000.0])
