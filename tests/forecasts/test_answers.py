@@ -12,7 +12,15 @@ import sqlalchemy as sa
 
 from broker.domain.arrays import texts
 from broker.forecasts.answers.check import forecast_check
-from broker.forecasts.answers.forecasts import forecast_list, kind_start, queue_forecasts, submitted_start, task_start
+from broker.forecasts.answers.forecasts import (
+    forecast_list,
+    kind_start,
+    queue_forecasts,
+    submitted_start,
+    task_start,
+    waiting_start,
+)
+from broker.forecasts.answers.sooner import task_forecast
 from broker.forecasts.model.judging import JudgedForecasts, clustered_error, verdicts
 from broker.forecasts.model.subjects import together
 from broker.store.connection.database import Database
@@ -78,6 +86,15 @@ def test_a_task_before_submission_is_told_by_its_kind(shared: Database) -> None:
     put(shared, {"kind": "task_kind", "subject": together("A", "SCORE")})
     assert ask(shared, submitted_start, 7).p50_s == 600.0
     assert ask(shared, submitted_start, 8) is None
+
+
+def test_a_task_that_nobody_decided_about_yet_has_a_start_and_no_cure(shared: Database) -> None:
+    put(shared, {"kind": "task", "subject": "7"})
+    found = ask(shared, task_forecast, 7)
+    assert (found.forecast.jeditaskid, found.forecast.p50_s, found.sooner) == (7, 600.0, ())
+    assert ask(shared, waiting_start, 7) == found.forecast and ask(shared, waiting_start, 8) is None
+    with pytest.raises(NothingFound):
+        ask(shared, task_forecast, 8)
 
 
 def test_the_check_counts_starts_within_the_interval(shared: Database) -> None:

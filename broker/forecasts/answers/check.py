@@ -16,12 +16,15 @@ class ForecastVerdict(Answer):
 
     Attributes:
         name: ``all``, a kind, or a horizon by p50.
-        told: how many; ``resolved`` started or were later than the horizon; ``censored`` ended without a start or are
-            open.
+        told: how many.
+        resolved: those that started, or did not within the horizon.
+        censored: those that ended without a start, or are open.
         subjects: tasks, lines and kinds of which they are.
-        covered_percent: of the resolved ones within p10 and p90; wanted are 78 to 82. Null without any.
-        low_percent, high_percent: its 95 % interval, with the forecasts of a subject as one cluster; null below two.
-        below_percent, above_percent: outside of it.
+        covered_percent: per cent of the resolved ones within p10 and p90; wanted are 78 to 82. Null without any.
+        low_percent: lower end of its 95 % interval in per cent, with the forecasts of a subject as one cluster.
+        high_percent: upper end of it in per cent.
+        below_percent: per cent that started before p10.
+        above_percent: per cent that started after p90.
         loss_part: pinball loss over that of the queue's or kind's middle wait before, mean of the three; wanted is 0.7.
         middle_loss_part: the same of p50 alone.
     """
@@ -41,7 +44,11 @@ class ForecastVerdict(Answer):
 
 
 class ForecastCheck(Answer):
-    """What came of the forecasts that were made between two instants."""
+    """What came of the forecasts that were made between two instants.
+
+    Attributes:
+        verdicts: of all, by kind and by horizon.
+    """
 
     now: datetime
     since: datetime

@@ -23,10 +23,16 @@ class ForecastLine(Answer):
     """When the next work of a queue's line, a task, or a kind of tasks starts.
 
     Attributes:
-        queue, share: of a line of jobs at a queue.
+        queue: of a line of jobs.
+        share: of a line of jobs.
         jeditaskid: of a task.
-        made_at: when it was told; ``age_s`` how long ago. Null where nothing was.
-        p10_s, p50_s, p90_s: seconds from ``made_at``; null where not known, or later than ``horizon_s``.
+        situation: in which it is, such as whether jobs wait at the queue.
+        made_at: when it was told; null where nothing was.
+        age_s: how many seconds ago that was.
+        p10_s: one in ten starts within so many seconds; null where not known, or later than ``horizon_s``.
+        p50_s: half start within so many seconds.
+        p90_s: nine in ten start within so many seconds.
+        horizon_s: after so many seconds a start is told as later.
         basis: from what it was made: ``history``, past cases like it, or these with a roll-out of the decisions.
         n: past cases of its kind that have started.
         unknown: why it is not known; empty where it is.

@@ -15,6 +15,7 @@ class TaskForecast(Answer):
     """When a task starts.
 
     Attributes:
+        forecast: that was told last.
         sooner: changes after which its last decisions would have found queues; empty where it waits at queues only.
     """
 
