@@ -252,7 +252,7 @@ def test_several_changes_at_once_give_what_each_gives_alone(
     brokerage: str, loop: Literal["never", "always"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loading, "mode", loop)
-    several = changes_of(brokerage)[:: len(changes_of(brokerage)) // (6 if brokerage == JOBS else 14)]
+    several = changes_of(brokerage)[:: len(changes_of(brokerage)) // (8 if brokerage == JOBS else 14)]
     case = dataclasses.replace(stored_case(brokerage), id=f"{brokerage} {loop}")
     together = decide_case(case, RULES, several)
     later = decide_case(case, RULES, several)  # the side before is known by then
