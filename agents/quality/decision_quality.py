@@ -60,7 +60,7 @@ class DecisionQualityOptions(AgentOptions):
 
     lookback_min: float = Field(default=60.0, gt=0, le=24 * 60)
     cycles: int = Field(default=6, ge=1, le=1000)
-    time_limit_s: float = Field(default=20.0, gt=0, le=600)
+    time_limit_s: float = Field(default=60.0, gt=0, le=600)
     rules: int = Field(default=3, ge=0, le=100)
     prices: dict[str, float] = Field(default_factory=dict)
     own_process: bool = True

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -115,7 +114,7 @@ def program_of(
     given = [np.sort(one.chosen) for one in results] if candidates is None else candidates
     kept = [(one, at) for one, at in zip(results, given, strict=True) if len(at)]
     some = [one for one, _ in kept]
-    limits, tuned = QueueLimits(chunks, snapshot.queues), partial(_tuned, cycle, prices or {})
+    limits, tuned = QueueLimits(chunks, snapshot.queues), _Tuned(cycle, prices or {})
     found = [_at_queues(cycle, one, at, tuned(one.row)) for one, at in kept]
     asked = [_asked(cycle, one.row, _usual(one, at), work, limits, tuned(one.row)) for one, at in kept]
     row = np.array([one.row for one in some], dtype=np.int64)
@@ -157,10 +156,21 @@ def _chunks(chunks: WorkTable, row: Ints, asked: Sequence[_Asked], share: Ints) 
     )
 
 
-def _tuned(cycle: JobCycle, prices: Mapping[str, Value], row: int | None) -> Tuning:
-    """The values for a chunk, or those for all, with the prices that are given."""
-    tuning = cycle.tuning if row is None else cycle.tuning_of(row)
-    return (tuning.with_values(prices) if prices else tuning).only(_READ)
+class _Tuned:
+    """The values for a chunk, or those for all, with the prices that are given; most chunks have the same ones."""
+
+    def __init__(self, cycle: JobCycle, prices: Mapping[str, Value]) -> None:
+        self._cycle, self._prices = cycle, prices
+        self._known: list[tuple[Tuning, Tuning]] = []
+
+    def __call__(self, row: int | None) -> Tuning:
+        tuning = self._cycle.tuning if row is None else self._cycle.tuning_of(row)
+        for given, found in self._known:
+            if given is tuning:
+                return found
+        found = (tuning.with_values(self._prices) if self._prices else tuning).only(_READ)
+        self._known.append((tuning, found))
+        return found
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
