@@ -86,7 +86,7 @@ def check_page(page: httpx.Response, documents: list[dict[str, Any]]) -> None:
             continue
         for one in values:
             mean = math.inf if one["mean"] is None and one["values"] else one["mean"]
-            assert cell(name, mean, one["half_width"]) in rows[name], rows[name]
+            assert cell(name, mean, one["half_width"]).replace("+-", "±") in rows[name], rows[name]
     drawn = re.findall(r'<svg[^>]* aria-label="([^"]+)"', page.text)
     curves = [one.split(" from hour ")[0] for one in drawn]
     assert curves[:4] == ["use", "waiting jobs", "transfers waiting", "TB over the WAN"]
