@@ -30,7 +30,7 @@ def test_a_cycle_ends_within_its_budget_and_uses_what_came(database: Database, t
     with serving(DRIPPING["body"]) as server:
         paths["queues"] = server.address()
         agent = CricAgent(CricOptions(documents=paths, time_limit_s=600), PROCESS)
-        context = feeding.context("cric", budget_s=10.0)
+        context = feeding.context("cric", budget_s=20.0)
         record = run_cycle(agent, context)
         assert len(server.asked) == 1
     assert record.outcome == "refused" and "time_out" in str(record.error)
