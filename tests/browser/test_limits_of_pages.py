@@ -16,6 +16,7 @@ DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 #: What answers the question of a page, by the pattern of its address; of others the first row of its first table.
 ANSWERS = (
     (r"/tasks/\d+", ".decision .verdict"),
+    (r"/quality", ".verdict"),
     (r"/queues/[^?]+|/tasks/.*/why-not/.*|/rules/.+|/reasons/.+|/tuning/[A-Z].*|/users/.+|/runs/.+", ".verdict"),
     (r"/shares", ".bars"),
     (r"/map", "main svg.picture"),
