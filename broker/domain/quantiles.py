@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Floats
+from broker.domain.arrays import Bools, Floats
 
 #: Of tasks of a kind so many must have a known value; what is asked for is enough for this part of them.
 KIND_TASKS, KIND_PART = 5, 0.9
@@ -98,3 +98,29 @@ def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) 
             at(0.5), math.nan, low, math.inf, n, k, "too many jobs were killed: it lies above all that finished"
         )
     return Learned(at(0.5), ask, low, high, n, k, "")
+
+
+def censored_quantiles(values: Floats, is_known: Bools, weights: Floats, levels: Floats) -> Floats:
+    """Quantiles of values of which some are only known to be larger than they are so far (weighted Kaplan-Meier).
+
+    Leaving the unknown ones out would make every quantile too small: what waits long is known last.
+
+    Args:
+        values: (n,) what was seen, or so far.
+        is_known: (n,) false where the value is only a lower bound.
+        weights: (n,) positive.
+        levels: (k,) between 0 and 1.
+
+    Returns:
+        (k,) values; infinite where the quantile lies above all that is known, NaN without any value.
+    """
+    if not len(values):
+        return np.full(len(levels), np.nan)
+    order = np.lexsort((~is_known, values))  # of equal ones the known first
+    values, is_known, weights = values[order], is_known[order], weights[order]
+    at_risk = np.cumsum(weights[::-1])[::-1]
+    survival = np.cumprod(np.where(is_known, 1.0 - weights / at_risk, 1.0))
+    reached = np.where(is_known, 1.0 - survival, -1.0)
+    reached = np.maximum.accumulate(reached)
+    places = np.searchsorted(reached, levels - 1e-12, side="left")
+    return np.where(places < len(values), values[np.minimum(places, len(values) - 1)], np.inf)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats
+from broker.domain.quantiles import censored_quantiles
 from broker.simulation.model.loop import Run
 from broker.simulation.model.merit_parts import (
     RunParts,
@@ -30,15 +31,7 @@ def survival_quantile(waited_s: Floats, started: Bools, probability: float) -> f
         started: (N,) false where the record ended first.
         probability: 0.5 for the median.
     """
-    if not len(waited_s):
-        return math.nan
-    # of equal times, starts count before ends of record
-    order = np.lexsort((~started, waited_s))
-    waited, start = waited_s[order], started[order]
-    at_risk = np.arange(len(waited), 0, -1, dtype=np.float64)
-    surviving = np.cumprod(np.where(start, 1.0 - 1.0 / at_risk, 1.0))
-    reached = np.flatnonzero(surviving <= 1.0 - probability + 1e-12)
-    return float(waited[reached[0]]) if len(reached) else math.inf
+    return float(censored_quantiles(waited_s, started, np.ones(len(waited_s)), np.array([probability]))[0])
 
 
 @dataclass(frozen=True)
