@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from broker.forecasts.model.resolving import Open, Seen
 from broker.forecasts.model.subjects import apart
-from broker.forecasts.statements.waiting_work import naive
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import TableCatalogue, naive
 
 _NUMBER = ("pandaid", "computingsite", "gshare", "creationtime", "modificationtime")
 _JOB = ("pandaid", "jeditaskid", "creationtime", "starttime", "jobstatus", "modificationtime")

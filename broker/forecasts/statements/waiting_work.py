@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.forecasts.model.subjects import Line, Waiting, WaitingTask
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import TableCatalogue, naive
 
 #: Kinds of tasks are those of tasks that were made within so long.
 KINDS_OF = timedelta(days=7)
@@ -142,8 +142,3 @@ def _tables(catalogue: TableCatalogue) -> dict[str, str]:
         "tasks": catalogue.source("jedi_tasks", _TASK),
     }
     return tables | {"waiting": _WAITING.format(**tables)}
-
-
-def naive(moment: datetime) -> datetime:
-    """An aware instant as PanDA's tables hold it."""
-    return moment.astimezone(UTC).replace(tzinfo=None)

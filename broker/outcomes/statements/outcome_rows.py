@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from broker.domain.queue_health import HOUR_S, HealthFold, HealthLimits, QueueHealth
 from broker.outcomes.model.record import ArchivedJob, RecordCell, RecordFold
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import TableCatalogue, naive
 
 #: The refresh that tells the age of what is learned.
 REFRESH = "outcomes"
@@ -55,7 +55,7 @@ def read_ends(
 ) -> list[ArchivedJob]:
     """The next jobs, at most so many, that ended between two instants (aware) and were not folded, in their order."""
     query = sa.text(_READ_ENDS.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
-    rows = connection.execute(query, {"since": _naive(since), "until": _naive(until), "jobs": jobs})
+    rows = connection.execute(query, {"since": naive(since), "until": naive(until), "jobs": jobs})
     return [_job({str(name): value for name, value in row.items()}, decode) for row in rows.mappings()]
 
 
@@ -85,7 +85,7 @@ def _job(row: Mapping[str, Any], decode: Decode) -> ArchivedJob:
 def note_folded(connection: sa.Connection, jobs: Collection[ArchivedJob], until: datetime, overlap_s: float) -> None:
     """Remember that these ends were folded, and up to when (aware) all were; forget those before the overlap."""
     rows = [
-        {"pandaid": one.pandaid, "attemptnr": one.attemptnr, "modificationtime": _naive(_instant(one.known_s))}
+        {"pandaid": one.pandaid, "attemptnr": one.attemptnr, "modificationtime": naive(_instant(one.known_s))}
         for one in jobs
     ]
     _many(connection, "INSERT INTO broker.folded_ends (pandaid, attemptnr, modificationtime) "
@@ -95,11 +95,11 @@ def note_folded(connection: sa.Connection, jobs: Collection[ArchivedJob], until:
             "INSERT INTO broker.outcomes_folded (folded_until) VALUES (:until) "
             "ON CONFLICT (is_only) DO UPDATE SET folded_until = greatest(outcomes_folded.folded_until, :until)"
         ),
-        {"until": _naive(until)},
+        {"until": naive(until)},
     )
     connection.execute(
         sa.text("DELETE FROM broker.folded_ends WHERE modificationtime < :before"),
-        {"before": _naive(until - timedelta(seconds=2 * overlap_s))},
+        {"before": naive(until - timedelta(seconds=2 * overlap_s))},
     )
 
 
@@ -321,10 +321,6 @@ def _upsert(table: str, key: tuple[str, ...], columns: tuple[str, ...]) -> str:
 
 def _instant(time_s: float) -> datetime:
     return datetime.fromtimestamp(time_s, UTC)
-
-
-def _naive(time: datetime) -> datetime:
-    return time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _seconds(time: datetime | None) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.feeds.model.rows import MappedTable, compare
 from broker.feeds.statements.table_writing import read_rows, write_changes
 from broker.pilots.model.worker_reports import NodeReport, WorkerReport
-from broker.store.connection.tables import Names, quoted
+from broker.store.connection.tables import Names, naive, quoted
 
 _PILOT_STATUS = """
 UPDATE {panda}.harvester_workers
@@ -38,13 +38,13 @@ def note_pilot_status(
     connection: sa.Connection, names: Names, harvester: str, worker: int, status: str, node: str | None, now: datetime
 ) -> int:
     """Note what a pilot says of itself; 0 where its worker is not known, which is no error."""
-    values = {"harvester": harvester, "worker": worker, "status": status, "node": node, "now": _naive(now)}
+    values = {"harvester": harvester, "worker": worker, "status": status, "node": node, "now": naive(now)}
     return connection.execute(sa.text(names.sql(_PILOT_STATUS)), values).rowcount
 
 
 def write_worker(connection: sa.Connection, names: Names, harvester: str, report: WorkerReport, now: datetime) -> None:
     """Insert a worker, or change what the report says of it."""
-    columns = {**report.columns, "lastupdate": _naive(now)}
+    columns = {**report.columns, "lastupdate": naive(now)}
     _upsert(connection, names, "harvester_workers", {"harvesterid": harvester, "workerid": report.worker}, columns)
 
 
@@ -58,7 +58,7 @@ def note_heartbeat(
     now: datetime,
 ) -> None:
     """Note that a Harvester instance lives; ``data`` has started, version and commit, or None for each."""
-    values = {"harvester": harvester, "owner": owner, "host": host, "now": _naive(now), **data}
+    values = {"harvester": harvester, "owner": owner, "host": host, "now": naive(now), **data}
     connection.execute(sa.text(names.sql(_SAVE_HEARTBEAT)), values)
 
 
@@ -72,7 +72,7 @@ def write_worker_counts(connection: sa.Connection, names: Names, table: MappedTa
 
 def write_node(connection: sa.Connection, names: Names, report: NodeReport, now: datetime) -> None:
     """Insert a node, or say that it was seen; a level of its CPU that was not known is added."""
-    stamp = _naive(now)
+    stamp = naive(now)
     seen = {"last_seen": stamp}
     _upsert(connection, names, "worker_node", report.key, {**report.columns, **seen}, kept=set(report.columns))
     if report.queue is not None:
@@ -82,7 +82,7 @@ def write_node(connection: sa.Connection, names: Names, report: NodeReport, now:
 
 def write_gpus(connection: sa.Connection, names: Names, report: NodeReport, now: datetime) -> None:
     """Insert the GPUs of a node, or bring all that is known of them up to date."""
-    _upsert(connection, names, "worker_node_gpus", report.key, {**report.columns, "last_seen": _naive(now)})
+    _upsert(connection, names, "worker_node_gpus", report.key, {**report.columns, "last_seen": naive(now)})
 
 
 def _upsert(
@@ -108,7 +108,3 @@ def _upsert(
         f"ON CONFLICT ({', '.join(quoted(name) for name in key)}) DO UPDATE SET {settings}"
     )
     connection.execute(sa.text(statement), values)
-
-
-def _naive(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(tzinfo=None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from broker.simulation.statements.ended_jobs import ended_jobs
-from broker.store.connection.tables import Names
+from broker.store.connection.tables import Names, naive
 
 #: Jobs that were cancelled or closed are neither finished nor failed.
 _ENDED = """
@@ -60,7 +60,7 @@ def job_profiles(
             those of fewer than :data:`FEWEST_USERS` users are left out. Names of queues are dropped by who fits them.
     """
     key, ended = "pooled" if share else "jeditaskid", ended_jobs(connection, names)
-    span = {"since": _naive(since), "until": _naive(until)}
+    span = {"since": naive(since), "until": naive(until)}
 
     def rows(statement: str) -> Sequence[Any]:
         return connection.execute(sa.text(names.sql(statement.replace("{ended_jobs}", ended))), span).all()
@@ -102,8 +102,3 @@ def _cell(row: Any, failures: dict[str, dict[str, int]]) -> dict[str, Any]:
     quantities = {name: getattr(row, name) for name in _VALUES}
     known = {name: [float(one) for one in value] for name, value in quantities.items() if value and None not in value}
     return {"jobs": row.jobs, "failed": row.failed, "failures": failures.get(row.name, {}), **known}
-
-
-def _naive(moment: datetime) -> datetime:
-    """As PanDA stores times: UTC without a zone."""
-    return moment.astimezone(UTC).replace(tzinfo=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ from broker.simulation.model.calibration.site_history import (
     counted,
 )
 from broker.simulation.statements.ended_jobs import ended_jobs
-from broker.store.connection.tables import Names
+from broker.store.connection.tables import Names, naive
 
 _JOBS = """
 WITH jobs AS MATERIALIZED (
@@ -131,7 +131,7 @@ def site_history(
         until: the first that does not belong to it.
         speeds: of queues by type of processing; wall and CPU times of tasks are multiplied by that of where they ran.
     """
-    span: dict[str, Any] = {"since": _naive(since), "until": _naive(until)}
+    span: dict[str, Any] = {"since": naive(since), "until": naive(until)}
     nothing: dict[str, Any] = {"queues": [], "kinds": [], "speeds": []}
     known = list((speeds or {}).items())
     fast = {
@@ -208,8 +208,3 @@ def _positive(text: str | None) -> float | None:
     except ValueError:
         return None
     return found if 0 < found < math.inf else None
-
-
-def _naive(moment: datetime) -> datetime:
-    """As PanDA stores times: UTC without a zone."""
-    return moment.astimezone(UTC).replace(tzinfo=None)

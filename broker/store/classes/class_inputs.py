@@ -30,7 +30,7 @@ from broker.domain.classification import (
     WaitSamples,
 )
 from broker.snapshot.source import JobStatistics
-from broker.store.connection.tables import TableCatalogue
+from broker.store.connection.tables import TableCatalogue, naive
 
 #: Jobs that were touched in this time are samples.
 SAMPLES_OF = timedelta(days=4)
@@ -119,11 +119,6 @@ def read_starts(connection: sa.Connection, catalogue: TableCatalogue, window: tu
     query = sa.text(_COUNT_STARTED_CORES.format(active=active, archived=archived))
     rows = connection.execute(query, {"since": naive(since), "until": naive(until)}).all()
     return SlotStarts({row[0]: row[1] for row in rows}, (until - since).total_seconds() / 3600.0)
-
-
-def naive(moment: datetime) -> datetime:
-    """As PanDA's tables have it: UTC without a zone."""
-    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 #: Tasks that nobody touched for longer are not evaluated.

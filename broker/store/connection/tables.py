@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -391,3 +392,8 @@ def columns_present(connection: sa.Connection, names: Names, table: str) -> froz
 def own_tables() -> dict[str, TableShape]:
     """The tables of ours that the schema files declare."""
     return declared_tables(OWN)
+
+
+def naive(moment: datetime) -> datetime:
+    """An aware instant as PanDA's tables hold it: UTC without a zone."""
+    return moment.astimezone(UTC).replace(tzinfo=None)

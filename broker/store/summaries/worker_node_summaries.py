@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from broker.store.connection.tables import Names, TableCatalogue, quoted
+from broker.store.connection.tables import Names, TableCatalogue, naive, quoted
 
 
 @dataclass(frozen=True)
@@ -188,12 +188,8 @@ def _compared(
         "table": names.table(summary.table),
         "computed": names.sql(summary.computed),
     }
-    row: Any = connection.execute(sa.text(statement.format(**parts)), {"now": _naive(now)}).one()
+    row: Any = connection.execute(sa.text(statement.format(**parts)), {"now": naive(now)}).one()
     return Differences(*row)
-
-
-def _naive(now: datetime) -> datetime:
-    return now.astimezone(UTC).replace(tzinfo=None)
 
 
 _SAVE_REFRESH = """

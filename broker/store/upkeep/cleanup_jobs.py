@@ -6,12 +6,12 @@ Source: PanDA data model, jobs; finished, failed, closed and cancelled are the s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 
 import sqlalchemy as sa
 
-from broker.store.connection.tables import PANDA, Names, declared_tables, quoted
+from broker.store.connection.tables import PANDA, Names, declared_tables, naive, quoted
 
 ARCHIVE_SCHEMA = "doma_pandaarch"
 ARCHIVE_TABLES = ("jobsarchived", "filestable_arch")
@@ -46,7 +46,7 @@ class ArchivedJobs:
 
 def archive(connection: sa.Connection, names: Names, before: datetime, rows: int) -> ArchivedJobs:
     """Move at most ``rows`` jobs that ended and were last changed before ``before`` (aware), the oldest first."""
-    values = {"before": _naive(before), "rows": rows}
+    values = {"before": naive(before), "rows": rows}
     locked = connection.execute(sa.text(_LOCK_OLD_JOBS.format(jobs=names.table("jobsarchived4"))), values)
     ids = list(locked.scalars())
     if not ids:
@@ -62,7 +62,7 @@ def archive(connection: sa.Connection, names: Names, before: datetime, rows: int
 def count(connection: sa.Connection, names: Names, before: datetime) -> int:
     """How many jobs would be moved."""
     statement = sa.text(_COUNT_OLD_JOBS.format(jobs=names.table("jobsarchived4")))
-    return int(connection.execute(statement, {"before": _naive(before)}).scalar_one())
+    return int(connection.execute(statement, {"before": naive(before)}).scalar_one())
 
 
 def kept(connection: sa.Connection, names: Names) -> int:
@@ -91,7 +91,3 @@ def _move(connection: sa.Connection, names: Names, source: str, archive_table: s
 @cache
 def _columns(table: str) -> str:
     return ", ".join(quoted(column) for column in declared_tables(PANDA)[table].columns)
-
-
-def _naive(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(tzinfo=None)
