@@ -1,4 +1,4 @@
-"""Quantiles of what jobs have used: PanDA's percentile of finished jobs, and one that counts killed jobs too. Pure.
+"""Quantiles of what jobs have used, with and without killed jobs, and of waits that have not all ended. Pure.
 
 Jobs that were killed for their memory are lower bounds of what they need: quantiles of finished jobs alone are too low.
 """
