@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 import sqlalchemy as sa
 
 from agents.tasks.input_sources import CatalogueUnavailable, InputSources
+from broker.domain.instants import naive
 from broker.store.connection.tables import Names
 from broker.tasks.model.selection import Limits, selected
 from broker.tasks.model.task import InputFile
@@ -68,7 +69,7 @@ class _Feeding:
         self, connection: sa.Connection, names: Names, sources: InputSources, now: datetime, feed: Feed
     ) -> None:
         self._connection, self._names, self._sources, self._feed = connection, names, sources, feed
-        self._aware, self._now = now, now.astimezone(UTC).replace(tzinfo=None)
+        self._aware, self._now = now, naive(now)
 
     def look(self) -> Looked:
         """What became of it: whole, grown, waiting or broken."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -13,6 +13,7 @@ from agents.feeds.rucio_connection import RucioOptions
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import ProcessSettings
 from agents.tasks.output_registering import OutputRegistering, Terms
+from broker.domain.instants import naive
 from broker.feeds.model.rucio.writing import RucioWriter, RucioWritingClient, Rule
 from broker.store.schema import migrate
 from broker.tasks.model.output_registration import PLACEHOLDERS, filled, unknown_placeholders
@@ -141,7 +142,7 @@ class RucioOutputAgent(Agent[RucioOutputOptions]):
     def _take_on(self, context: CycleContext) -> int:
         """Take on the datasets of tasks that are new, and plan those of sites; how many of the first."""
         names = context.database.names
-        since = context.now.astimezone(UTC).replace(tzinfo=None) - timedelta(days=self.options.ended_within_days)
+        since = naive(context.now) - timedelta(days=self.options.ended_within_days)
         with context.transaction() as connection:
             found = rucio_outputs.new_datasets(
                 connection,

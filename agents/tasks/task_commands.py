@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.lifecycle.model.jobs import KILLED_WITH_TASK, REASSIGNED, TASK_FINISHED
 from broker.lifecycle.statements.actions import ActionContext, JobAction, act
 from broker.lifecycle.statements.task_ends import TaskChange, read_ending, write_ending
@@ -64,7 +65,7 @@ def carry_out_batch(
     told = {move.pandaid for move in moves if move.only_told}.intersection(outcome.acted)
     is_last = len(rows) < most and not (skipped or outcome.skipped)
     if is_last:
-        close_command(connection, command, by.now.astimezone(UTC).replace(tzinfo=None))
+        close_command(connection, command, naive(by.now))
     return Ended(len(outcome.acted) - len(told), len(told), outcome.skipped, is_last)
 
 

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator
 
 from broker.api.problems import Problem
 from broker.api.state import ApiState
+from broker.domain import instants
 from broker.store.connection.tables import TableCatalogue
 from broker.store.query_context import Asking
 from broker.store.scenarios.load_dump import read_clock
@@ -73,6 +74,6 @@ def aware(moment: datetime) -> datetime:
         Problem: it is out of range.
     """
     try:
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        return instants.aware(moment)
     except OverflowError:
         raise Problem(422, "invalid_request", "the instant is out of range") from None

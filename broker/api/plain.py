@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+
+from broker.domain.instants import aware
 
 
 def plain(value: Any) -> Any:
@@ -39,8 +41,7 @@ def _computed(value: BaseModel) -> dict[str, Any]:
 
 def _rarer(value: Any) -> Any:
     if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return aware(value).isoformat().replace("+00:00", "Z")
     if isinstance(value, date | Path):
         return str(value)
     if isinstance(value, Enum):

@@ -15,7 +15,7 @@ from copy import copy
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
@@ -76,6 +76,8 @@ def with_metavars(function: AnyFunction) -> AnyFunction:
 def _word(kind: Any) -> str | None:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return "|".join(str(one.value) for one in kind)
+    if get_origin(kind) is Literal:
+        return "|".join(get_args(kind))
     return _WORDS.get(kind)
 
 

@@ -18,6 +18,7 @@ import typer
 
 from broker.cli.application import LazySettings
 from broker.cli.rendering.cells import remark, with_age
+from broker.domain.instants import aware
 from broker.errors import WRONG_USAGE, BrokerError, NotFound
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking
@@ -138,7 +139,7 @@ def _parsed(
 ) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return aware(moment)
     except (ValueError, OverflowError) as error:
         raise NotATime(f"not a time: {text}", option, remedy) from error
 

@@ -100,6 +100,12 @@ def learned_quantile(finished: Floats, killed: Floats, rank: float, least: int) 
     return Learned(at(0.5), ask, low, high, n, k, "")
 
 
+def effective_number(weights: Floats) -> float:
+    """How many equal cases weighted ones are worth (Kish 1965): fewer where weights differ much; 0 without any."""
+    total = float(weights.sum())
+    return 0.0 if total <= 0 else total * total / float((weights * weights).sum())
+
+
 def censored_quantiles(values: Floats, is_known: Bools, weights: Floats, levels: Floats) -> Floats:
     """Quantiles of values of which some are only known to be larger than they are so far (weighted Kaplan-Meier).
 

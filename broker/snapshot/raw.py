@@ -15,11 +15,12 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
 from broker.codec.work_texts import read_json
+from broker.domain.instants import aware
 from broker.domain.work import DroppedRow
 from broker.json_depth import is_too_deep
 
@@ -115,8 +116,7 @@ class RawSource:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return {"$time": aware.astimezone(UTC).isoformat()}
+        return {"$time": aware(value).isoformat()}
     if isinstance(value, Decimal):
         return float(value)
     raise TypeError(f"a snapshot cannot hold a {type(value).__name__}")
@@ -286,8 +286,7 @@ def seconds(value: Any, field: str) -> float:
         return math.nan
     if not isinstance(value, datetime):
         raise BadValueError("wrong_type", field, type(value).__name__)
-    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-    return aware.timestamp()
+    return aware(value).timestamp()
 
 
 def instants_s(times: Iterable[Any], later_s: float = 0.0) -> set[float]:

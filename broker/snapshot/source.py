@@ -15,9 +15,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+from broker.domain.instants import aware
 from broker.snapshot.raw import RawSource, SourceState, State
 
 if TYPE_CHECKING:
@@ -196,5 +197,5 @@ def _shrunk(source: RawSource, last_good: RawSource, share_to_keep: float) -> st
 def _age_s(source: RawSource, now: datetime) -> float | None:
     if source.newest is None:
         return None
-    newest = source.newest if source.newest.tzinfo is not None else source.newest.replace(tzinfo=UTC)
+    newest = aware(source.newest)
     return max(0.0, (now - newest).total_seconds())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
 from broker.api.presenting import to_path
-from broker.decisions.answers.phrases import number, seconds, with_unit
+from broker.decisions.answers.phrases import number, with_unit
+from broker.domain.instants import aware, length
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(128, 160))}
 #: Characters that turn the direction of text around, so that a name looks like another one.
@@ -30,7 +31,7 @@ def shown(value: Any, unit: str = "") -> str:
 
 def duration(value: float | None) -> str:
     """Seconds as a length of time; a dash for what is not known."""
-    return "–" if value is None else seconds(value)  # noqa: RUF001
+    return "–" if value is None else length(value)  # noqa: RUF001
 
 
 def moment(value: datetime | str | None) -> Markup:
@@ -47,7 +48,7 @@ def ago(value: datetime | str | None, now: datetime | str) -> Markup:
         return Markup("–")  # noqa: RUF001
     at = instant(value)
     passed_s = (instant(now) - at).total_seconds()
-    words = f"{seconds(passed_s)} ago" if passed_s >= 0 else f"in {seconds(-passed_s)}"
+    words = f"{length(passed_s)} ago" if passed_s >= 0 else f"in {length(-passed_s)}"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC", words
     )
@@ -56,7 +57,7 @@ def ago(value: datetime | str | None, now: datetime | str) -> Markup:
 def instant(value: datetime | str) -> datetime:
     """An instant of an answer, aware."""
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return aware(at)
 
 
 def in_path(name: Any) -> str:

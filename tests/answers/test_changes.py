@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.decisions.answers.decision_model import gap_percent
-from broker.decisions.answers.phrases import comparison, seconds, size, throttle, with_unit
+from broker.decisions.answers.phrases import comparison, size, throttle, with_unit
 from broker.decisions.answers.remedies import TaskChange, lowered
 from broker.domain.decisions import REQUESTS, Observation
+from broker.domain.instants import length
 from broker.engine.analysis.throttle import Throttle
 from broker.errors import nearest
 from broker.grid.answers.misses_at_queue import needed_value
@@ -91,10 +92,10 @@ def test_the_largest_round_figure_with_a_candidate(most: float, found: float | N
         (with_unit(86_400.0, "s"), "24 h"),
         (with_unit(None, "MB"), "nothing"),
         (with_unit(float("inf"), "jobs"), "no limit jobs"),
-        (seconds(-5.0), "0 s"),
-        (seconds(119.0), "119 s"),
-        (seconds(120.0), "2 min"),
-        (seconds(1_000_000.0), "11.6 d"),
+        (length(-5.0), "0 s"),
+        (length(119.0), "119 s"),
+        (length(120.0), "2 min"),
+        (length(1_000_000.0), "11.6 d"),
         (size(3 * 1024.0**4), "3 TB"),
         (size(1023.0), "1.02e+03 B"),
         (comparison(compared(9.0, "<=", 3.0)), "requires 9 MB, limit 3 MB (queue.maxrss)"),

@@ -26,6 +26,10 @@ IN_CODE = {
 MAY_SLEEP = {"broker/store/connection/embedded.py"}
 
 
+#: Written once, in broker/domain/instants.py.
+INSTANTS = re.compile(r"astimezone\(UTC\)\.replace\(tzinfo=None\)")
+
+
 def findings(text: str, patterns: dict[str, re.Pattern[str]]) -> list[str]:
     return [
         f"line {text.count(chr(10), 0, match.start()) + 1}: {meaning}: {match[0]!r}"
@@ -46,6 +50,11 @@ def test_code_has_no_stubs_and_tests_run() -> None:
         found = findings(path.read_text(encoding="utf-8"), IN_CODE)
         wrong[shown(path)] = [line for line in found if not (shown(path) in MAY_SLEEP and "a wait for luck" in line)]
     assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+def test_instants_become_naive_in_one_place() -> None:
+    here = [shown(path) for path in files("broker", "agents") if INSTANTS.search(path.read_text(encoding="utf-8"))]
+    assert here == ["broker/domain/instants.py"]
 
 
 def test_every_file_begins_with_postponed_annotations() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from broker.domain.quantiles import censored_quantiles
-from broker.forecasts.model.quantiles import effective_number, pinball
+from broker.domain.quantiles import censored_quantiles, effective_number
+from broker.forecasts.model.judging import pinball
 
 LEVELS = np.array([0.1, 0.5, 0.9])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from broker.alongside.answers.mirroring import CopiedRows, Mirror, PartReport
@@ -26,6 +26,7 @@ from broker.alongside.statements.copied_tables import (
     made_jobs,
 )
 from broker.alongside.statements.table_copy import Slice, TableCopy, instants, numbered
+from broker.domain.instants import naive
 from broker.store.connection.tables import JOB_TABLES
 
 WORK = "work"
@@ -188,4 +189,4 @@ def _note_failed(mirror: Mirror, report: PartReport, name: str, started: datetim
 
 def _before(now: datetime, age: timedelta) -> datetime:
     """As PanDA stores times: UTC without a zone."""
-    return (now - age).astimezone(UTC).replace(tzinfo=None)
+    return naive(now - age)

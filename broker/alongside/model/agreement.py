@@ -16,6 +16,7 @@ from statistics import NormalDist
 import numpy as np
 
 from broker.domain.arrays import Floats
+from broker.domain.quantiles import effective_number
 
 #: Jobs that JEDI places with one draw (JobSplitter, PanDA 1.0.4).
 JOBS_OF_A_DRAW = 25
@@ -65,9 +66,8 @@ def wilson(share: float, witnesses: float, confidence: float = CONFIDENCE) -> tu
 
 
 def witnesses(sizes: Iterable[float]) -> float:
-    """As how many clusters of equal size those of these sizes count: the square of their sum by the sum of squares."""
-    known = [size for size in sizes if size > 0]
-    return sum(known) ** 2 / sum(size * size for size in known) if known else 0.0
+    """As how many clusters of equal size those of these sizes count."""
+    return effective_number(np.fromiter(sizes, np.float64))
 
 
 def interval(agreed: float, sizes: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:

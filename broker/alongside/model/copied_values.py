@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
+
+from broker.domain.instants import naive
 
 _INTEGERS = ("smallint", "integer", "bigint")
 Converter = Callable[[Any], Any]
@@ -75,7 +77,7 @@ def _number(column: str, value: Any) -> int | float | Decimal:
 def _time(column: str, value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise BadCopiedValueError(f"{column}: expected a time, found {str(value)[:40]!r}")
-    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    return naive(value)
 
 
 def _document(value: Any) -> str | None:

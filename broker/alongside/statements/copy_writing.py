@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +11,7 @@ from psycopg import sql
 
 from broker.alongside.model.panda_reader import PandaSchemas
 from broker.alongside.statements.table_copy import TableCopy
+from broker.domain.instants import naive
 from broker.store.connection.database import Database
 from broker.store.connection.tables import META_TABLES, PANDA, Names, TableShape, declared_tables, quoted
 from broker.store.schema.migrate import WRITING_COPIES
@@ -76,7 +77,7 @@ def replace_rows(
     values: Mapping[str, Any] = {}
     if copy.kept_by is not None:
         gone += f" AND (r.{quoted(copy.kept_by)} < :limit OR r.{quoted(copy.kept_by)} IS NULL)"
-        values = {"limit": (now - copy.kept_for).astimezone(UTC).replace(tzinfo=None)}
+        values = {"limit": naive(now - copy.kept_for)}
     connection.execute(sa.text(gone), values)
     merge_rows(connection, names, copy, columns)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
 from broker.work.chunks import INPUT_FAMILIES
@@ -195,7 +196,7 @@ def read_placements(
         decided="true" if decided_since is None else _DECIDED,
         contents=catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "ramcount")),
     )
-    values: dict[str, Any] = {**naive(since, until), "types": list(INPUT_FAMILIES), "analysis": list(ANALYSIS_LABELS)}
+    values: dict[str, Any] = {**_span(since, until), "types": list(INPUT_FAMILIES), "analysis": list(ANALYSIS_LABELS)}
     if decided_since is not None:
         values |= {"decided_since": decided_since, "decided_until": until}
     placements, undecided = [], []
@@ -220,7 +221,7 @@ def read_input(
         files=catalogue.source("filestable4", FILE_COLUMNS),
         datasets=catalogue.source("jedi_datasets", DATASET_COLUMNS),
     )
-    values = {**naive(since, until), "types": list(INPUT_FAMILIES)}
+    values = {**_span(since, until), "types": list(INPUT_FAMILIES)}
     rows = connection.execute(sa.text(query), values)
     return [InputBytes(**{**row._mapping, "input_bytes": row.input_bytes or 0.0}) for row in rows]
 
@@ -254,13 +255,13 @@ def read_waits(connection: sa.Connection, catalogue: TableCatalogue, since: date
         log=catalogue.source("tasks_statuslog", ("jeditaskid", "modificationtime", "status", "reason")),
         tasks=catalogue.source("jedi_tasks", columns),
     )
-    values = {**naive(since, until), "analysis": list(ANALYSIS_LABELS)}
+    values = {**_span(since, until), "analysis": list(ANALYSIS_LABELS)}
     return [Wait(**_aware(row)) for row in connection.execute(sa.text(query), values)]
 
 
-def naive(since: datetime, until: datetime) -> dict[str, Any]:
+def _span(since: datetime, until: datetime) -> dict[str, Any]:
     """Columns of PanDA hold UTC without a zone."""
-    return {"since": since.astimezone(UTC).replace(tzinfo=None), "until": until.astimezone(UTC).replace(tzinfo=None)}
+    return {"since": naive(since), "until": naive(until)}
 
 
 def _aware(row: sa.Row[Any]) -> dict[str, Any]:

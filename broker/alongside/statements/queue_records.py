@@ -9,7 +9,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.alongside.statements.panda_placements import naive
+from broker.domain.instants import naive
 from broker.store.connection.array_transfer import array_of_texts
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
@@ -84,7 +84,7 @@ def queue_records(
 ) -> dict[tuple[str, str], QueueRecord]:
     """The jobs that ended after ``since`` up to ``until`` (aware), by brokerage and unified queue."""
     query = sa.text(_READ_ENDED.format(archive=catalogue.source("jobsarchived4", RECORD_COLUMNS)))
-    rows = connection.execute(query, {**naive(since, until), "analysis": list(ANALYSIS_LABELS)})
+    rows = connection.execute(query, {"since": naive(since), "until": naive(until), "analysis": list(ANALYSIS_LABELS)})
     return {
         (row.brokerage, row.queue): QueueRecord(
             row.finished,

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from broker.alongside.model.panda_reader import PandaSchemas
+from broker.domain.instants import naive
 from broker.store.connection.tables import META_TABLES
 
 #: Statuses of tasks that a brokerage reads.
@@ -85,7 +86,7 @@ def instants(now: datetime) -> dict[str, datetime]:
         at = moment - age
         if whole:
             at = datetime.fromtimestamp(at.timestamp() // _TEN_MINUTES_S * _TEN_MINUTES_S, UTC)
-        found[name] = at.replace(tzinfo=None)
+        found[name] = naive(at)
     return found
 
 

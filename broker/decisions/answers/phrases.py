@@ -7,6 +7,7 @@ from datetime import datetime
 
 from broker.decisions.answers.decision_model import Figure
 from broker.domain.decisions import Observation
+from broker.domain.instants import length
 from broker.engine.analysis.throttle import Throttle
 
 # A value may be as large as the limit, unless it says otherwise.
@@ -21,7 +22,6 @@ _OPERATORS = {
 _PLURALS = {"nucleus": "nuclei"}
 _KIB = 1024.0
 _PREFIXES = ("B", "kB", "MB", "GB", "TB", "PB")
-_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 
 
 def number(value: Figure) -> str:
@@ -44,22 +44,10 @@ def with_unit(value: Figure, unit: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return number(value)
     if unit == "s":
-        return seconds(float(value))
+        return length(float(value))
     if unit == "B":
         return size(float(value))
     return number(value) if unit in ("", "-") else f"{number(value)} {unit}"
-
-
-def seconds(value: float) -> str:
-    """A length of time in its largest fitting unit; never negative."""
-    value = max(0.0, value)
-    if value < 2 * _MINUTE:
-        return f"{value:.0f} s"
-    if value < 2 * _HOUR:
-        return f"{value / _MINUTE:.0f} min"
-    if value < 2 * _DAY:
-        return f"{value / _HOUR:.1f} h".replace(".0 h", " h")
-    return f"{value / _DAY:.1f} d".replace(".0 d", " d")
 
 
 def size(value: float) -> str:

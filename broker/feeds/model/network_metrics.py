@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from broker.domain.instants import naive
 from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.closeness import KEY, LONGEST_SITE, UNKNOWN_SITE
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, moment, named, whole_number
@@ -99,4 +100,4 @@ def _row(key: str, value: Any, stamp: Any, now: datetime) -> tuple[Any, ...]:
     number = whole_number(value, key)
     if number is None:
         raise BadValueError("missing", key, None)
-    return number, when.replace(tzinfo=None)
+    return number, naive(when)

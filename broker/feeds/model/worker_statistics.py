@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from broker.domain.instants import naive
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, named, whole_number
 from broker.fetching.documents import Document, DocumentRefused
@@ -36,7 +37,7 @@ def worker_table(document: Document, now: datetime) -> MappedTable:
     rows: dict[Key, tuple[Any, ...]] = {}
     rewritten: set[tuple[str, str]] = set()
     bad_ones: list[DroppedRow] = []
-    stamp = now.replace(tzinfo=None)
+    stamp = naive(now)
     for report in reports:
         queue = report.get("panda_queue")
         try:

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.feeds.model.rows import Key, MappedTable, TableChanges
 from broker.store.connection.tables import META_TABLES, Names, TableCatalogue, own_tables, quoted
 from broker.store.reads.chunk_reads import ANALYSIS_LABELS
@@ -98,7 +99,7 @@ def _plain(value: Any) -> str:
 def touch(connection: sa.Connection, names: Names, table: str, keys: Sequence[str], now: datetime) -> None:
     """Say of queues in a table with ``last_update`` that they were listed at ``now`` (aware, UTC)."""
     statement = f"UPDATE {qualified(names, table)} SET last_update = :now WHERE panda_queue = ANY(:keys)"  # noqa: S608
-    connection.execute(sa.text(statement), {"now": now.replace(tzinfo=None), "keys": list(keys)})
+    connection.execute(sa.text(statement), {"now": naive(now), "keys": list(keys)})
 
 
 def touch_links(connection: sa.Connection, names: Names, key: str, links: Sequence[Key], now: datetime) -> None:
@@ -108,7 +109,7 @@ def touch_links(connection: sa.Connection, names: Names, key: str, links: Sequen
         FROM unnest(CAST(:sources AS text[]), CAST(:targets AS text[])) AS v (src, dst)
         WHERE t.src = v.src AND t.dst = v.dst AND t.key = :key"""  # noqa: S608 - a quoted name
     ends = {"sources": [link[0] for link in links], "targets": [link[1] for link in links]}
-    connection.execute(sa.text(statement), {"now": now.replace(tzinfo=None), "key": key, **ends})
+    connection.execute(sa.text(statement), {"now": naive(now), "key": key, **ends})
 
 
 def count_older(
@@ -136,7 +137,7 @@ def _older(table: str, column: str) -> str:
 
 
 def _older_values(before: datetime, kept: Sequence[str]) -> dict[str, Any]:
-    return {"before": before.replace(tzinfo=None), "kept": list(kept)}
+    return {"before": naive(before), "kept": list(kept)}
 
 
 _FIRST: Mapping[str, str] = {"schedconfig_json": "panda_queue", "network_matrix_kv": "src"}

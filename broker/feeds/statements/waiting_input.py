@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
 from broker.domain.decisions import RETRY_AFTER
+from broker.domain.instants import naive
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.store.connection.array_transfer import array_of_texts
 from broker.store.connection.tables import Names
@@ -77,7 +78,7 @@ def answered_since(connection: sa.Connection, names: Names) -> list[int]:
 
 def let_go_on(connection: sa.Connection, names: Names, tasks: Sequence[int], now: datetime) -> int:
     """Have these tasks brokered in the next cycle instead of after their time of waiting; how many there were."""
-    stamp = now.astimezone(UTC).replace(tzinfo=None)
+    stamp = naive(now)
     values = {"tasks": list(tasks), "working": list(WORKING_STATUSES), "now": stamp}
     values["tried_at"] = stamp - 2 * RETRY_AFTER
     return int(connection.execute(sa.text(names.sql(_GO_ON)), values).scalar_one())

@@ -63,25 +63,13 @@ def _show_task(context: typer.Context, task: int, evaluate: bool, as_json: bool)
 @app.command("list")
 def list_forecasts(
     context: typer.Context,
-    kind: Annotated[str, typer.Option("--kind", help="Of queue, task or task_kind.")] = "task_kind",
+    kind: Annotated[Kind, typer.Option("--kind", help="Of queue, task or task_kind.")] = "task_kind",
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
     """The newest forecasts of a kind, those that start last first."""
     with asked(context) as asking:
-        lines = forecast_list(asking, kind_named(kind))
+        lines = forecast_list(asking, kind)
     _show_lines(lines, as_json, f"Forecasts of kind {kind}")
-
-
-def kind_named(name: str) -> Kind:
-    """The kind of this name.
-
-    Raises:
-        OneOfBoth: there is none.
-    """
-    kinds: dict[str, Kind] = {"queue": "queue", "task": "task", "task_kind": "task_kind"}
-    if name not in kinds:
-        raise OneOfBoth(f"there is no kind {name}", "--kind", f"take one of {', '.join(kinds)}")
-    return kinds[name]
 
 
 def _show_lines(lines: ForecastLines, as_json: bool, title: str) -> None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts
-from broker.domain.quantiles import censored_quantiles
-from broker.forecasts.model.quantiles import effective_number
+from broker.domain.quantiles import censored_quantiles, effective_number
 
 #: The quantiles that are told.
 LEVELS = np.array([0.1, 0.5, 0.9])

@@ -10,7 +10,6 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Texts
 from broker.forecasts.model.forecasting import HORIZON_NAMES, LEVELS, horizon_of
-from broker.forecasts.model.quantiles import pinball
 
 ALL = "all"
 #: Half-width of a 95 % interval in standard errors.
@@ -137,3 +136,9 @@ def _losses(found: JudgedForecasts, rows: Bools) -> tuple[float, float]:
     if not (others > 0).all():
         return math.nan, math.nan
     return float(own.sum() / others.sum()), float(own[1] / others[1])
+
+
+def pinball(actual: Floats, forecast: Floats, level: float) -> Floats:
+    """The pinball loss of forecasts of a quantile, in the unit of the values."""
+    error = actual - forecast
+    return np.maximum(level * error, (level - 1.0) * error)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import aware, naive
 from broker.forecasts.model.resolving import Open, Seen
 from broker.forecasts.model.subjects import apart
-from broker.store.connection.tables import TableCatalogue, naive
+from broker.store.connection.tables import TableCatalogue
 
 _NUMBER = ("pandaid", "computingsite", "gshare", "creationtime", "modificationtime")
 _JOB = ("pandaid", "jeditaskid", "creationtime", "starttime", "jobstatus", "modificationtime")
@@ -98,7 +99,7 @@ def seen_of(
         for one in jobs:
             row = by_number.get(tracked[one.id])
             if row is not None:
-                seen[one.id] = Seen(_aware(row.creationtime), _aware_or_none(row.starttime), bool(row.is_there))
+                seen[one.id] = Seen(aware(row.creationtime), _aware_or_none(row.starttime), bool(row.is_there))
     return seen | _of_tasks(connection, catalogue, tasks, tracked)
 
 
@@ -122,14 +123,10 @@ def _of_tasks(
     for row in connection.execute(sa.text(_TASK_STARTS.format(**tables)), given):
         one = by_id[row.id]
         came = one.kind == "task_kind" and row.creationdate is not None
-        began = _aware(row.creationdate) if came else one.made_at
+        began = aware(row.creationdate) if came else one.made_at
         seen[one.id] = Seen(began, _aware_or_none(row.started), row.status not in _OVER)
     return seen
 
 
-def _aware(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC)
-
-
 def _aware_or_none(moment: Any) -> datetime | None:
-    return None if moment is None else _aware(moment)
+    return None if moment is None else aware(moment)

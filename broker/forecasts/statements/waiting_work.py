@@ -10,8 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.forecasts.model.subjects import Line, Waiting, WaitingTask
-from broker.store.connection.tables import TableCatalogue, naive
+from broker.store.connection.tables import TableCatalogue
 
 #: Kinds of tasks are those of tasks that were made within so long.
 KINDS_OF = timedelta(days=7)

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.errors import Refused
 from broker.formats.model.sss import exported, from_panda
 from broker.formats.model.sss.exported import Naming, Record
@@ -110,8 +111,8 @@ def import_document(
     check_standalone(database)
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        task_id = None if task is None else _add_task(connection, catalogue, task, group, now.replace(tzinfo=None))
-        into = _Into(catalogue, task, task_id, now.replace(tzinfo=None), same_instance)
+        task_id = None if task is None else _add_task(connection, catalogue, task, group, naive(now))
+        into = _Into(catalogue, task, task_id, naive(now), same_instance)
         written = [one for whole, mapped in jobs for one in _add_job(connection, into, whole, mapped)]
     return Imported(task_id, tuple(written), () if task is None else task.unmapped)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from broker.codec.decision_counts import NO_CANDIDATES
 from broker.decisions.answers.decision import counts_of, no_decision
-from broker.decisions.answers.phrases import number, seconds
+from broker.decisions.answers.phrases import number
 from broker.domain.decisions import StoredDecision
+from broker.domain.instants import length
 from broker.domain.rejection_counts import rejection_counts, unified_of
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, pins_of_queue
@@ -293,7 +294,7 @@ def _change(item: About) -> str:
 
 
 def _action(about: About) -> str:
-    limit = "" if about["limit_s"] is None else f", {seconds(about['value_s'] or 0)} over {seconds(about['limit_s'])}"
+    limit = "" if about["limit_s"] is None else f", {length(about['value_s'] or 0)} over {length(about['limit_s'])}"
     where = "" if about["queue"] is None else f" at {about['queue']}"
     failures = "; ".join(f"{count} x {failure}" for failure, count in about.get("failures", {}).items())
     said = f"{about['agent']}: {number(about['jobs'])} jobs{where} {about['action']} by {about['rule']}{limit}"

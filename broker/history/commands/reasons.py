@@ -9,7 +9,8 @@ import typer
 from broker.brokerages.registry import offered
 from broker.cli.context import Json, asked, duration
 from broker.cli.output import Column, print_json, print_table, say
-from broker.cli.rendering.cells import Since, length, utc
+from broker.cli.rendering.cells import Since, utc
+from broker.domain.instants import length
 from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons
 from broker.history.answers.reasons import reasons as reasons_now
 from broker.history.answers.tasks import known_value
@@ -67,7 +68,7 @@ def show_reasons(found: Reasons, with_rules: bool = False) -> None:
         lines = [(one.brokerage, one.code, one.queues, one.decides) for one in found.rules]
         heads = ("brokerage", "rule's code", "queues rejected", "decides for")
         print_table(heads, lines, title="Queues rejected, over all decisions of 24 h")
-    say(f"now {utc(found.now)}; change against {length(found.now - found.compared_with)} ago")
+    say(f"now {utc(found.now)}; change against {length((found.now - found.compared_with).total_seconds())} ago")
 
 
 def _change(line: ReasonLine) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.domain.decisions import StoredDecision
+from broker.domain.instants import naive
 from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, as_last_seen, decisions_of, with_live_counts
 from broker.tuning.statements.gdpconfig_rows import TuningEvent, TuningStore
@@ -167,6 +168,6 @@ def _statuses(connection: sa.Connection, names: Names, task: int, since: datetim
         f"SELECT modificationtime, status, reason FROM {source} AS log "  # noqa: S608 - quoted names
         "WHERE jeditaskid = :task AND modificationtime >= coalesce(:since, '-infinity'::timestamp) ORDER BY 1"
     )
-    start = None if since is None else since.astimezone(UTC).replace(tzinfo=None)
+    start = None if since is None else naive(since)
     found = connection.execute(query, {"task": task, "since": start})
     return [StatusLine(row[0].replace(tzinfo=UTC), row[1], row[2]) for row in found]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import TableCatalogue
 
 _COLUMNS = ("jeditaskid", "jobstatus", "endtime")
@@ -20,6 +21,6 @@ def finished_between(
 ) -> tuple[int, datetime | None]:
     """How many jobs of some tasks finished in a span of time (aware), and when the first of them did."""
     query = sa.text(_FINISHED.format(archived=catalogue.source("jobsarchived4", _COLUMNS)))
-    span = {"since": since.astimezone(UTC).replace(tzinfo=None), "until": until.astimezone(UTC).replace(tzinfo=None)}
+    span = {"since": naive(since), "until": naive(until)}
     jobs, first = connection.execute(query, {"tasks": list(tasks), **span}).one()
     return int(jobs), None if first is None else first.replace(tzinfo=UTC)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 import sqlalchemy as sa
@@ -17,6 +17,7 @@ from agents.lifecycle.timeouts import move_object
 from agents.service.configuration import config_file
 from broker.cli.context import at_option, check_time, moment_of, open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
+from broker.domain.instants import naive
 from broker.errors import NotFound
 from broker.lifecycle.model.check_job import Verdict, acting, check_job
 from broker.lifecycle.model.jobs import Job
@@ -137,7 +138,7 @@ def _cells(move: JobAction) -> tuple[object, ...]:
 def _message(job: Job, verdicts: Sequence[Verdict], now: datetime) -> list[dict[str, Any]]:
     """One object a rule that looks at jobs in this table."""
     acts = acting(list(verdicts))
-    moment = now.astimezone(UTC).replace(tzinfo=None)
+    moment = naive(now)
     return [
         {
             "pandaid": job.pandaid,

@@ -19,6 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.lifecycle.model.jobs import FAILURES, KILLS, TO_REASSIGN, Action, ErrorColumn, JobTable, Kill
 from broker.lifecycle.statements import action_sql as statements
 from broker.store.connection.database import Database
@@ -169,7 +170,7 @@ class MoveBatch:
     def __init__(self, connection: sa.Connection, by: ActionContext) -> None:
         self._connection = Database.raw(connection)
         self._names = by.catalogue.names
-        self._now = by.now.astimezone(UTC).replace(tzinfo=None)
+        self._now = naive(by.now)
 
     def stage(self, rows: Iterable[tuple[object, ...]], copied: str = statements.COPY) -> None:
         """Stage jobs: rows in the order of the COPY."""

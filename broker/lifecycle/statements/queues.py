@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from broker.domain.instants import naive
 from broker.lifecycle.model.jobs import DISABLE_REASSIGN, PAUSED, UNREADABLE, Queue
 from broker.snapshot.queue_rows import Catchall
 from broker.snapshot.raw import BadValueError, RawSource, json_object, name, text
@@ -65,11 +66,7 @@ def _last_starts(pilots: RawSource | None) -> dict[str, datetime]:
     if pilots is None:
         return {}
     return {
-        row["site"]: _naive(row["laststart"])
+        row["site"]: naive(row["laststart"])
         for row in pilots.rows("sitedata").records()
         if row["flag"] == "production" and isinstance(row["laststart"], datetime)
     }
-
-
-def _naive(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

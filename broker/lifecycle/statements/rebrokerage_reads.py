@@ -16,11 +16,11 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.lifecycle.model.analysis_rebrokerage import JobSet
 from broker.lifecycle.model.fast_rebrokerage import RULE, ShareLoad
 from broker.lifecycle.model.jobs import ANALYSIS_LABELS, WAITING_STATUSES, WaitingJob
 from broker.store.connection.tables import TableCatalogue
-from broker.store.reads.task_reads import stored_time
 
 JobStatistics = Literal["live", "panda"]
 
@@ -80,7 +80,7 @@ def read_slots(connection: sa.Connection, catalogue: TableCatalogue, now: dateti
     """The queues with a number of slots that has not expired."""
     source = catalogue.source("harvester_slots", ("pandaqueuename", "numslots", "expirationtime"))
     statement = sa.text(_READ_QUEUES_WITH_SLOTS.format(slots=source))
-    return set(connection.execute(statement, {"now": stored_time(now)}).scalars())
+    return set(connection.execute(statement, {"now": naive(now)}).scalars())
 
 
 def read_loads(connection: sa.Connection, catalogue: TableCatalogue, statistics: JobStatistics) -> list[ShareLoad]:
@@ -253,6 +253,6 @@ def _log(catalogue: TableCatalogue) -> str:
 def _before(now: datetime, age_s: float) -> datetime:
     """Naive UTC; the beginning of time when there is no such instant."""
     try:
-        return stored_time(now - timedelta(seconds=age_s))
+        return naive(now - timedelta(seconds=age_s))
     except OverflowError:
         return datetime.min  # noqa: DTZ901 - naive UTC, as in PanDA's tables

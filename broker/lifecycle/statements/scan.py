@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.lifecycle.model.jobs import (
     ANALYSIS_LABELS,
     BUILDING_LABEL,
@@ -202,7 +203,7 @@ class TimeoutContext:
     @classmethod
     def at(cls, now: datetime, queues: Mapping[str, Queue], limits: TimeoutLimits) -> TimeoutContext:
         """At an aware instant."""
-        return cls(queues, limits, now.astimezone(UTC).replace(tzinfo=None))
+        return cls(queues, limits, naive(now))
 
     def start_nothing(self) -> list[str]:
         """The queues that start nothing."""

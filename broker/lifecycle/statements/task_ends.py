@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.pilots.model.job_outcome import TaskStatus, stopped_end, task_end
 from broker.store.connection.tables import Names
 from broker.store.writes.job_row_sql import HOST
@@ -111,6 +112,6 @@ def write_ending(connection: sa.Connection, names: Names, changes: Sequence[Task
         "ids": [one.jeditaskid for one in chosen],
         "statuses": [one.status for one in chosen],
         "reasons": [one.reason for one in chosen],
-        "now": now.astimezone(UTC).replace(tzinfo=None),
+        "now": naive(now),
     }
     return connection.execute(sa.text(names.sql(_END_TASKS)), values).rowcount

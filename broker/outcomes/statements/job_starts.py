@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import TableCatalogue
 
 HOUR = timedelta(hours=1)
@@ -32,7 +33,7 @@ def note_starts(connection: sa.Connection, catalogue: TableCatalogue, now: datet
         "active": catalogue.source("jobsactive4", ("starttime",)),
         "archived": catalogue.source("jobsarchived4", ("starttime", "modificationtime")),
     }
-    given = {"since": (this - HOUR).replace(tzinfo=None), "now": now.astimezone(UTC).replace(tzinfo=None)}
+    given = {"since": naive(this - HOUR), "now": naive(now)}
     counted = connection.execute(sa.text(_COUNT.format(**tables)), given)
     started = {row[0].replace(tzinfo=UTC): int(row[1]) for row in counted}
     connection.execute(_WRITE, [{"hour": at, "started": started.get(at, 0)} for at in (this - HOUR, this)])

@@ -10,9 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.domain.queue_health import HOUR_S, HealthFold, HealthLimits, QueueHealth
 from broker.outcomes.model.record import ArchivedJob, RecordCell, RecordFold
-from broker.store.connection.tables import TableCatalogue, naive
+from broker.store.connection.tables import TableCatalogue
 
 #: The refresh that tells the age of what is learned.
 REFRESH = "outcomes"

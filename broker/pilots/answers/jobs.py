@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.errors import BrokerError
 from broker.pilots.model.codes import NO_COMMAND
 from broker.pilots.model.job_answer import job_answer
@@ -115,7 +116,7 @@ def update(database: Database, report: JobReport, may_report: Callable[[str | No
         state = read_state(connection, database.names, report.pandaid)
         if state is not None and not may_report(state.queue):
             return Transition("other_queue")
-        change = transition(state, report, now.replace(tzinfo=None))
+        change = transition(state, report, naive(now))
         write_transition(connection, database.names, report, change, now)
         place = report.queue or (None if state is None else state.queue)
         if state is not None and place is not None and place == state.queue:

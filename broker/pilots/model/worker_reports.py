@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from broker.domain.instants import naive
 from broker.pilots.model.values import Reader, decimal, given, not_negative, text, whole
 
 MOST_WORKERS = 10_000
@@ -33,8 +34,7 @@ def moment(value: Any) -> datetime:
             return datetime.strptime(plain, form)  # noqa: DTZ007 - times of these forms are UTC
         except ValueError:
             continue
-    found = datetime.fromisoformat(plain)
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    return naive(datetime.fromisoformat(plain))
 
 
 def _integer(value: Any) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.reads.replica_reads import read_catalogue
 from broker.store.writes.job_row_sql import note_status
@@ -206,7 +207,7 @@ def sort_jobs(connection: sa.Connection, catalogue: TableCatalogue, limit: int, 
 
 def write_sorted(connection: sa.Connection, catalogue: TableCatalogue, jobs: Sorted, now: datetime) -> dict[str, int]:
     """Move jobs that are ready, and assign the others, where they are as they were seen; how many."""
-    at = now.astimezone(UTC).replace(tzinfo=None)
+    at = naive(now)
     columns = sorted(catalogue.columns_present("jobsdefined4") & catalogue.columns_present("jobsactive4"))
     named = ", ".join(f'"{column}"' for column in columns)
     values = ", ".join(_CHANGED.get(column, f'moved."{column}"') for column in columns)

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import Names
 from broker.store.query_context import Answer
 
@@ -59,5 +60,5 @@ def last_cycle(connection: sa.Connection, brokerages: list[str]) -> datetime | N
 
 def demand_of(connection: sa.Connection, names: Names, queue: str, since: datetime | None) -> list[DemandLine]:
     """The demand of a queue; jobs made since ``since`` (aware) were placed in the last cycle."""
-    values = {"queue": queue, "since": None if since is None else since.replace(tzinfo=None)}
+    values = {"queue": queue, "since": None if since is None else naive(since)}
     return [DemandLine(**row._mapping) for row in connection.execute(sa.text(names.sql(_COUNT_DEMAND)), values)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from broker.domain.instants import naive
 from broker.pilots.model.match_order import seed_of
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.limit_tokens import Pair
@@ -268,7 +269,7 @@ class GroupMatch:
             _array(ask.site for ask in asks),
             _array(ask.job_type for ask in asks),
             _array(ask.lease for ask in asks),
-            self._now.astimezone(UTC).replace(tzinfo=None).isoformat(),
+            naive(self._now).isoformat(),
             self._now.isoformat(),
             *(_array(one[column] for one in noted) for column in range(5)),
         ]

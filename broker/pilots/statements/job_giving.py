@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.json_depth import is_too_deep
 from broker.matching.specs.hardware_names import level_of_name, same_architecture
 from broker.matching.specs.node import Node
@@ -203,7 +204,7 @@ def _node(request: JobRequest, queue: PilotQueue, site: str, hardware: Mapping[s
 
 def note_given(connection: sa.Connection, names: Names, pandaid: int, request: JobRequest, now: datetime) -> None:
     """Note who got a job, in the transaction in which it was given."""
-    values = {"pandaid": pandaid, "now": now.astimezone(UTC).replace(tzinfo=None)}
+    values = {"pandaid": pandaid, "now": naive(now)}
     who = {"node": request.node, "ce": request.computing_element, "scheduler": request.scheduler}
     connection.execute(sa.text(names.sql(_NOTE_GIVEN)), values | who)
     if request.harvester is not None and request.worker is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from broker.domain.arrays import Bools
+from broker.domain.instants import naive
 from broker.pilots.model.job_request import JobConditions
 from broker.pilots.model.matcher import (
     CPUTIME_CLASSES_S,
@@ -328,7 +329,7 @@ class Matcher:
             "pool": view.queues.pool[queue],
             "place": view.place,
             "cputime_s": pilot.cputime_s or 0,
-            "now": now.astimezone(UTC).replace(tzinfo=None),
+            "now": naive(now),
             "aware_now": now,
             "noted_before": now - USE_NOTED_EVERY,
             "limit_site": None if view.queues.panda_queue[queue] is None else view.site,

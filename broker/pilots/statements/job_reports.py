@@ -5,11 +5,12 @@ Source: PanDA server, change of a job's status (updateJobStatus); PanDA data mod
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.pilots.model.job_report import JobReport
 from broker.pilots.model.job_transition import JobState, Transition
 from broker.store.connection.tables import Names, quoted
@@ -81,7 +82,7 @@ def write_transition(
     connection: sa.Connection, names: Names, report: JobReport, change: Transition, now: datetime
 ) -> None:
     """Write what a report makes of the job that was read, in the same transaction."""
-    stamp = now.astimezone(UTC).replace(tzinfo=None)
+    stamp = naive(now)
     common = {"pandaid": report.pandaid, "now": stamp}
 
     def run(statement: str, **values: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import Names
 
 Method = Literal["getjob", "updatejob", "nojob"]
@@ -70,8 +71,8 @@ def count_requests(connection: sa.Connection, names: Names, now: datetime) -> di
     values = {
         "windows": list(WINDOWS_H),
         "now": now,
-        "naive_now": now.replace(tzinfo=None),
-        "forgotten": (now - FORGOTTEN_AFTER).replace(tzinfo=None),
+        "naive_now": naive(now),
+        "forgotten": naive(now - FORGOTTEN_AFTER),
     }
 
     def run(statement: str) -> int:

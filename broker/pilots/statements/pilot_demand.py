@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from psycopg.rows import tuple_row
 
 from broker.classes.share_preference import ShareNode, leaves_below_target, share_loads
 from broker.domain.classification import QueueAbout
+from broker.domain.instants import naive
 from broker.domain.work import DroppedRow
 from broker.pilots.model.job_request import JobConditions, JobRequest, conditions_of
 from broker.pilots.model.matcher import FIELDS, MATCHES, Pilot
@@ -149,7 +150,7 @@ def read_types(connection: sa.Connection, names: Names) -> dict[str, SlotType]:
 
 def read_workers(connection: sa.Connection, names: Names, now: datetime) -> dict[str, WorkersAtQueue]:
     """What was reported of the workers of each queue that anything was ever reported of; ``now`` is aware."""
-    oldest = now.astimezone(UTC).replace(tzinfo=None) - WORKER_VALIDITY
+    oldest = naive(now) - WORKER_VALIDITY
     counts: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
     for row in connection.execute(sa.text(names.sql(_READ_WORKERS))):
         instances = counts.setdefault(row.queue, {})
@@ -160,8 +161,8 @@ def read_workers(connection: sa.Connection, names: Names, now: datetime) -> dict
 
 def read_starts(connection: sa.Connection, names: Names, now: datetime) -> dict[str, Starts]:
     """The starts of pilots in the last hours, by queue; ``now`` is aware."""
-    naive = now.astimezone(UTC).replace(tzinfo=None)
-    values = {"now": naive, "since": naive - STARTS_WINDOW}
+    stamp = naive(now)
+    values = {"now": stamp, "since": stamp - STARTS_WINDOW}
     rows = connection.execute(sa.text(names.sql(_READ_STARTS)), values)
     return {row.queue: Starts(row.number, STARTS_WINDOW.total_seconds(), row.p80) for row in rows}
 
@@ -275,7 +276,7 @@ def command_workers(
         commands: instance, queue, and new workers by resource type.
         now: aware.
     """
-    stamp = now.astimezone(UTC).replace(tzinfo=None)
+    stamp = naive(now)
     rows = [
         {
             "harvester": harvester,
@@ -295,7 +296,7 @@ def take_commands(
     connection: sa.Connection, names: Names, harvester: str, most: int, now: datetime
 ) -> list[dict[str, Any]]:
     """The oldest new commands of an instance, which are retrieved with that: no two callers get the same one."""
-    values = {"harvester": harvester, "most": most, "now": now.astimezone(UTC).replace(tzinfo=None)}
+    values = {"harvester": harvester, "most": most, "now": naive(now)}
     rows = connection.execute(sa.text(names.sql(_TAKE_COMMANDS)), values).mappings()
     ordered = sorted((dict(row) for row in rows), key=lambda one: (one["creation_date"], one["command_id"]))
     return [{**one, "creation_date": one["creation_date"].isoformat()} for one in ordered]
@@ -303,7 +304,7 @@ def take_commands(
 
 def acknowledge(connection: sa.Connection, names: Names, commands: Sequence[int], now: datetime) -> list[int]:
     """Commands are carried out; those that nobody has retrieved stay. The numbers of those that are acknowledged."""
-    values = {"commands": list(commands), "now": now.astimezone(UTC).replace(tzinfo=None)}
+    values = {"commands": list(commands), "now": naive(now)}
     return sorted(row[0] for row in connection.execute(sa.text(names.sql(_ACKNOWLEDGE)), values))
 
 

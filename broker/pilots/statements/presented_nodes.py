@@ -16,6 +16,7 @@ from typing import Any, Literal
 import psycopg
 from psycopg.rows import tuple_row
 
+from broker.domain.instants import naive
 from broker.matching.specs.hardware_names import level_of_name, same_architecture
 from broker.matching.specs.node import Node
 from broker.pilots.model.matcher import Pilot
@@ -167,7 +168,7 @@ def read_seen(connection: psycopg.Connection[Any], names: Names, since: datetime
             for site, queue, node, requests, at, tags, place in rows
         ]
         told = sorted({one.site for one in found})
-        values = {"since": since.astimezone(UTC).replace(tzinfo=None), "told": told, "most": MOST_READ}
+        values = {"since": naive(since), "told": told, "most": MOST_READ}
         hosts = cursor.execute(names.sql(_READ_HOSTS), values).fetchall()
     return found + [_host(*row) for row in hosts]
 

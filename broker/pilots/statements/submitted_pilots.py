@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.pilots.model.submission import SentPilot
 from broker.store.connection.tables import Names
 
@@ -122,7 +123,7 @@ def report_workers(
     connection: sa.Connection, names: Names, harvester: str, queues: Iterable[str], now: datetime, since: datetime
 ) -> None:
     """Write the pilots as workers of a Harvester instance, with those that ended since ``since`` and the counts."""
-    stamp = now.astimezone(UTC).replace(tzinfo=None)
+    stamp = naive(now)
     connection.execute(sa.text(names.sql(_SAVE_INSTANCE)), {"harvester": harvester, "now": stamp})
     connection.execute(sa.text(names.sql(_SAVE_WORKERS)), {"harvester": harvester, "now": stamp, "since": since})
     connection.execute(sa.text(names.sql(_REMOVE_COUNTS)), {"harvester": harvester})
@@ -143,5 +144,5 @@ def read_lost(
 ) -> list[Any]:
     """Jobs whose pilot ended before ``before`` (and after ``since``) and which are silent since then, in 1000s."""
     values = {"harvester": harvester, "before": before, "since": since, "most": 1000}
-    stamps = {name: one.astimezone(UTC).replace(tzinfo=None) for name, one in (("now", now), ("silent_since", before))}
+    stamps = {name: naive(one) for name, one in (("now", now), ("silent_since", before))}
     return list(connection.execute(sa.text(names.sql(_READ_LOST)), values | stamps))

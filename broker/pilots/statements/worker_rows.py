@@ -8,10 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.feeds.model.rows import MappedTable, compare
 from broker.feeds.statements.table_writing import read_rows, write_changes
 from broker.pilots.model.worker_reports import NodeReport, WorkerReport
-from broker.store.connection.tables import Names, naive, quoted
+from broker.store.connection.tables import Names, quoted
 
 _PILOT_STATUS = """
 UPDATE {panda}.harvester_workers

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.errors import NotFound
 from broker.retries.model.retry_effects import FailedJob, TaskFacts
 from broker.retries.model.retry_rules import (
@@ -221,7 +222,7 @@ def read_failed_by(
     if column == "transexitcode":
         code = f"CASE WHEN job.{column} ~ '^-?[0-9]{{1,9}}$' THEN job.{column}::bigint END = :code"
     query = _READ_FAILED.format(jobs=catalogue.source("jobsarchived4", _JOB), code=code)
-    values = {"since": since.replace(tzinfo=None), "until": until.replace(tzinfo=None), "code": rule.code, "most": most}
+    values = {"since": naive(since), "until": naive(until), "code": rule.code, "most": most}
     return [_failed(row) for row in connection.execute(sa.text(query), values).mappings()]
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.retries.model.retry_effects import Effect
 from broker.retries.model.retry_rules import ErrorRule, JobError, Judgement
 from broker.retries.statements.retry_rows import INPUT_TYPES, FailedRow
@@ -108,7 +109,7 @@ def carry_out(
 ) -> tuple[int, int]:
     """Do what a rule makes of a failed job: the rows that it changed, and the files that have no attempt left by it."""
     values: dict[str, Any] = {"job": one.pandaid, "task": one.jeditaskid, "types": list(INPUT_TYPES)}
-    values |= {"now": now.astimezone(UTC).replace(tzinfo=None), **effect.after}
+    values |= {"now": naive(now), **effect.after}
     if effect.target == "none":
         return 0, 0
     if "maxattempt" in effect.after:

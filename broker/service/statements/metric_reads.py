@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.service import leases
 
@@ -202,7 +203,7 @@ def ended_jobs(
 ) -> list[EndedJobs]:
     """The jobs that ended between two instants (aware), by queue. Columns of PanDA hold UTC without a zone."""
     query = sa.text(_COUNT_ENDED_JOBS.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
-    values = {"since": since.astimezone(UTC).replace(tzinfo=None), "until": until.astimezone(UTC).replace(tzinfo=None)}
+    values = {"since": naive(since), "until": naive(until)}
     return [_row(row) for row in connection.execute(query, values)]
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
+from broker.domain.instants import naive
 from broker.simulation.model.demo.arrivals import NextNumbers, arrival_tables
 from broker.simulation.model.demo.facts import DemoFacts
 from broker.simulation.model.demo.live_script import STEP_S, Happenings, LiveJob, happenings
@@ -72,5 +73,5 @@ class DemoDriver:
         with self._database.begin() as connection:
             numbers = NextNumbers(*live_grid.next_numbers(connection, self._database.names))
             tables = arrival_tables(self._facts, place, numbers, now, self._seed)
-            arrived = Scenario.of({"now": now.replace(tzinfo=None).isoformat(), "tables": tables})
+            arrived = Scenario.of({"now": naive(now).isoformat(), "tables": tables})
             append(self._database, connection, arrived)

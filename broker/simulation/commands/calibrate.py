@@ -6,7 +6,7 @@ import dataclasses
 import json as json_module
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ import typer
 from broker.cli.context import duration, moment_of, open_store
 from broker.cli.extras import require
 from broker.cli.output import print_json, print_table, remark
+from broker.domain.instants import aware
 from broker.errors import FAILED
 from broker.simulation.answers.week_checks import CheckAsked
 from broker.simulation.commands.checking import check_own, check_policy
@@ -165,7 +166,7 @@ class Span:
         if begin >= until:
             where = "--from, --to"
             raise SimulationError(f"it begins at {begin} and ends at {until}", where, "end after the beginning")
-        return _aware(begin), _aware(until)
+        return aware(begin), aware(until)
 
 
 Named = tuple[Any, str]
@@ -205,10 +206,6 @@ def _own(context: typer.Context, span: Span, share: bool) -> tuple[Mapping[str, 
             site = fit_site(site_history(connection, database.names, begin, until))
             history = site_history(connection, database.names, begin, until, speeds_of(site))
             return document, site, trace_of(history, site)
-
-
-def _aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _check(calibration: Calibration, jobs: Named | None, transfers: Named | None, json: bool) -> None:

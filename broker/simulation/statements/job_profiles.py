@@ -8,8 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.simulation.statements.ended_jobs import ended_jobs
-from broker.store.connection.tables import Names, naive
+from broker.store.connection.tables import Names
 
 #: Jobs that were cancelled or closed are neither finished nor failed.
 _ENDED = """

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.feeds.model.rows import RowChange, TableChanges
 from broker.feeds.statements.feed_runs import FeedRun, write_run
 from broker.pilots.statements.activation import Sorted, write_sorted
@@ -84,7 +85,7 @@ def refresh_sources(connection: sa.Connection, names: Names, passed_s: float, no
     for table, columns in _REFRESHED:
         settings = ", ".join(f"{name} = {name} + make_interval(secs => :passed_s)" for name in columns)
         connection.execute(sa.text(names.sql(f"UPDATE {table} SET {settings}")), {"passed_s": passed_s})  # noqa: S608
-    connection.execute(sa.text(names.sql(_HEARTBEATS)), {"now": now.replace(tzinfo=None)})
+    connection.execute(sa.text(names.sql(_HEARTBEATS)), {"now": naive(now)})
 
 
 def bring_inputs(
@@ -98,14 +99,14 @@ def bring_inputs(
 def start_jobs(connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime) -> None:
     """Jobs begin to run, as if pilots had taken them."""
     if jobs:
-        connection.execute(sa.text(names.sql(_START)), {"jobs": list(jobs), "now": now.replace(tzinfo=None)})
+        connection.execute(sa.text(names.sql(_START)), {"jobs": list(jobs), "now": naive(now)})
 
 
 def report_ends(connection: sa.Connection, names: Names, ends: Sequence[tuple[int, bool]], now: datetime) -> None:
     """Pilots report jobs as ended; the agent ``completion`` takes them from there."""
     if ends:
         values: dict[str, Any] = {"jobs": [job for job, _ in ends], "failed": [failed for _, failed in ends]}
-        connection.execute(sa.text(names.sql(_END)), values | {"now": now.replace(tzinfo=None)})
+        connection.execute(sa.text(names.sql(_END)), values | {"now": naive(now)})
 
 
 def switch_queues(connection: sa.Connection, names: Names, switched: Sequence[tuple[str, str]], now: datetime) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.simulation.model.calibration.site_history import (
     History,
     QueueRecord,
@@ -18,7 +19,7 @@ from broker.simulation.model.calibration.site_history import (
     counted,
 )
 from broker.simulation.statements.ended_jobs import ended_jobs
-from broker.store.connection.tables import Names, naive
+from broker.store.connection.tables import Names
 
 _JOBS = """
 WITH jobs AS MATERIALIZED (

@@ -9,13 +9,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from broker.domain.arrays import Floats
+from broker.domain.instants import naive
 from broker.domain.quantiles import Learned
 from broker.sizing.model.requests import FIRST_JOBS, LAST_JOBS, Change
 from broker.sizing.model.scout_values import DEFAULT_CORE_POWER, EndedJobs, TaskRequest, sample
@@ -139,7 +140,7 @@ def new_tasks(
     connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None, since: datetime
 ) -> list[int]:
     """Tasks made since an instant (aware) of which nothing is known yet."""
-    asked = {"most": most, "tasks": None if tasks is None else list(tasks), "since": since.replace(tzinfo=None)}
+    asked = {"most": most, "tasks": None if tasks is None else list(tasks), "since": naive(since)}
     return list(connection.scalars(sa.text(names.sql(_NEW)), asked))
 
 
@@ -236,7 +237,7 @@ def change_task(
         if "ramcount" in change.after:
             assigned += ", resource_type = NULL"  # it is worked out anew where the jobs are brokered
         statement = f"UPDATE {{panda}}.jedi_tasks SET {assigned}, modificationtime = :at WHERE jeditaskid = :task"  # noqa: S608 - names of COLUMNS
-        given = {**change.after, "task": task.jeditaskid, "at": now.astimezone(UTC).replace(tzinfo=None)}
+        given = {**change.after, "task": task.jeditaskid, "at": naive(now)}
         connection.execute(sa.text(names.sql(statement)), given)
 
 

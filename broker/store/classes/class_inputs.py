@@ -29,8 +29,9 @@ from broker.domain.classification import (
     UserJobs,
     WaitSamples,
 )
+from broker.domain.instants import naive
 from broker.snapshot.source import JobStatistics
-from broker.store.connection.tables import TableCatalogue, naive
+from broker.store.connection.tables import TableCatalogue
 
 #: Jobs that were touched in this time are samples.
 SAMPLES_OF = timedelta(days=4)

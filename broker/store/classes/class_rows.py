@@ -14,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.domain.classification import TASK_METRIC, MetricRow, TaskRow
-from broker.store.connection.tables import Names, TableCatalogue, naive
+from broker.domain.instants import naive
+from broker.store.connection.tables import Names, TableCatalogue
 
 #: Evaluations of tasks that have ended are removed when they are older than this.
 KEPT_AFTER_END = timedelta(minutes=120)

@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -392,8 +391,3 @@ def columns_present(connection: sa.Connection, names: Names, table: str) -> froz
 def own_tables() -> dict[str, TableShape]:
     """The tables of ours that the schema files declare."""
     return declared_tables(OWN)
-
-
-def naive(moment: datetime) -> datetime:
-    """An aware instant as PanDA's tables hold it: UTC without a zone."""
-    return moment.astimezone(UTC).replace(tzinfo=None)

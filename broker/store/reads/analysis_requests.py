@@ -13,7 +13,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Ints, floats, texts
 from broker.domain.estimates import is_event_service
+from broker.domain.instants import naive
 from broker.domain.split_rule import SplitRule, parse_split_rule
 from broker.domain.work import DroppedRow, WorkTable
 from broker.snapshot.raw import BadValueError, json_object, number, text
@@ -142,7 +143,7 @@ def _classes(
         f"SELECT jeditaskid, value_json FROM {source} AS e "  # noqa: S608 - names of columns
         "WHERE metric = 'analy_task_eval' AND jeditaskid = ANY(:ids) AND timestamp >= :since"
     )
-    since = (now - EVALUATION_VALID).astimezone(UTC).replace(tzinfo=None)
+    since = naive(now - EVALUATION_VALID)
     found: dict[int, float] = {}
     for task, document in connection.execute(sa.text(query), {"ids": tasks, "since": since}):
         try:
@@ -159,7 +160,7 @@ def _failures(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], since: datetime
 ) -> dict[int, str]:
     query = sa.text(_COUNT_ENDED_JOBS.format(source=catalogue.needed(ENDED_ROWS)))
-    values = {"ids": tasks, "since": since.astimezone(UTC).replace(tzinfo=None)}
+    values = {"ids": tasks, "since": naive(since)}
     found: dict[int, dict[str, list[int]]] = {}
     for task, queue, finished, failed, closed in connection.execute(query, values):
         if finished or failed or closed:

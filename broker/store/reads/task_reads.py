@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from broker.domain.arrays import Ints, floats, texts
 from broker.domain.decisions import RETRY_AFTER
+from broker.domain.instants import naive
 from broker.domain.split_rule import parse_split_rule
 from broker.domain.task_work import AssigningTable, OutputTable, RemainingTable
 from broker.domain.work import DroppedRow
@@ -121,11 +122,6 @@ class AssigningRead:
     dropped_rows: tuple[DroppedRow, ...]
 
 
-def stored_time(moment: datetime) -> datetime:
-    """The aware time as PanDA's tables hold it: UTC without saying so."""
-    return moment.astimezone(UTC).replace(tzinfo=None)
-
-
 def read_assigning(connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection) -> AssigningRead:
     """The tasks of the selection in brokerage order: priority descending (without one last), then task id.
 
@@ -169,7 +165,7 @@ def read_assigning(connection: sa.Connection, catalogue: TableCatalogue, selecti
 
 def due_before(now: datetime) -> datetime:
     """A task modified before this, as its table holds it, is due."""
-    return stored_time(now) - RETRY_AFTER
+    return naive(now) - RETRY_AFTER
 
 
 def _assigning(rows: list[dict[str, Any]]) -> AssigningRead:

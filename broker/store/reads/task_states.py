@@ -9,9 +9,10 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from broker.domain.decisions import RETRY_AFTER, Reason
+from broker.domain.instants import naive
 from broker.store.connection.panda_columns import PandaColumns
 from broker.store.connection.tables import TableCatalogue
-from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before, stored_time
+from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before
 
 STATE_ROWS = PandaColumns("jedi_tasks", ("jeditaskid", "status", "nucleus", "vo", "currentpriority"))
 SHARE_ROWS = PandaColumns("jedi_tasks", ("status", "vo", "gshare", "workqueue_id"))
@@ -141,7 +142,7 @@ def why_skipped(
     source = catalogue.needed(SKIPPED_ROWS)
     query = f"SELECT * FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns
     rows = {row.jeditaskid: row for row in connection.execute(sa.text(query), {"ids": list(task_ids)})}
-    due = due_before(now) if due_only else stored_time(now)
+    due = due_before(now) if due_only else naive(now)
     return [_skipped(task, rows.get(task), due) for task in task_ids]
 
 

@@ -18,6 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from broker.domain.instants import aware, naive
 from broker.errors import FAILED, BrokerError, Refused
 
 Converter = Callable[[Any], Any]
@@ -77,7 +78,7 @@ def parse_time(text: object) -> datetime:
         raise BadValue(f"expected an ISO 8601 time, found {_shown(text)}")
     try:
         time = datetime.fromisoformat(text)
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        return aware(time)
     except (ValueError, OverflowError) as error:
         raise BadValue(f"expected an ISO 8601 time, found {_shown(text)}") from error
 
@@ -212,7 +213,7 @@ class Scenario:
 
     def document(self) -> dict[str, Any]:
         """The scenario as it is written to a file."""
-        return {"now": self.now.astimezone(UTC).replace(tzinfo=None).isoformat(), "tables": self.tables}
+        return {"now": naive(self.now).isoformat(), "tables": self.tables}
 
 
 def read_scenario(path: Path) -> Scenario:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from broker.domain.instants import naive
 from broker.snapshot.counted_rows import IS_DEFINED, job_rows, start_rows
 from broker.snapshot.raw import RawSource, Rows
 from broker.store.connection.tables import PANDA, declared_tables, own_tables
@@ -100,6 +101,5 @@ def _plain(row: Mapping[str, Any]) -> Row:
 
 def _value(value: Any) -> Any:
     if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return aware.astimezone(UTC).replace(tzinfo=None).isoformat()
+        return naive(value).isoformat()
     return value

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
 import sqlalchemy as sa
 
+from broker.domain.instants import aware, naive
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.source import AnySource, JobStatistics, Read, StatementRead, TableRead
 from broker.store.connection.array_transfer import integers_of
@@ -223,7 +224,7 @@ class SourceReader:
     def _instants(self, read: StatementRead) -> dict[str, Any]:
         if read.window is None:
             return {}
-        moment = self.now.astimezone(UTC).replace(tzinfo=None)
+        moment = naive(self.now)
         return {"now": moment, "since": moment - read.window}
 
 
@@ -276,8 +277,4 @@ def _rising(numbers: bytes | None) -> str | None:
 
 
 def _newest(stamps: Iterable[Any]) -> datetime | None:
-    return max((_aware(stamp) for stamp in stamps if isinstance(stamp, datetime)), default=None)
-
-
-def _aware(stamp: datetime) -> datetime:
-    return stamp.replace(tzinfo=UTC) if stamp.tzinfo is None else stamp
+    return max((aware(stamp) for stamp in stamps if isinstance(stamp, datetime)), default=None)

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from broker.store.connection.tables import Names, TableCatalogue, naive, quoted
+from broker.domain.instants import naive
+from broker.store.connection.tables import Names, TableCatalogue, quoted
 
 
 @dataclass(frozen=True)

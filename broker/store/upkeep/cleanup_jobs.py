@@ -11,7 +11,8 @@ from functools import cache
 
 import sqlalchemy as sa
 
-from broker.store.connection.tables import PANDA, Names, declared_tables, naive, quoted
+from broker.domain.instants import naive
+from broker.store.connection.tables import PANDA, Names, declared_tables, quoted
 
 ARCHIVE_SCHEMA = "doma_pandaarch"
 ARCHIVE_TABLES = ("jobsarchived", "filestable_arch")

@@ -13,7 +13,7 @@ import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from psycopg import sql
 
 from broker.domain.arrays import Bools, Ints
 from broker.domain.decisions import pending_minutes
+from broker.domain.instants import naive
 from broker.domain.placements import Placement
 from broker.store.connection.array_transfer import copy_integers, integers_of
 from broker.store.connection.errors import DatabaseUnavailable
@@ -159,7 +160,7 @@ class AssignmentWriter:
         self._connection = connection
         self._names = names
         self._claim_limit_s, self._each_cycle = claim_limit_s, each_cycle
-        self._now = now.astimezone(UTC).replace(tzinfo=None)
+        self._now = naive(now)
 
     def write(self, placement: Placement) -> Written:
         """Write what still holds of ``placement``. Call it once a transaction.

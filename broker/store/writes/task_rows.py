@@ -14,9 +14,10 @@ from typing import Any
 
 import psycopg
 
+from broker.domain.instants import naive
 from broker.domain.placements import TaskPlacement
 from broker.store.connection.tables import Names
-from broker.store.reads.task_reads import ASSIGNING, OUTPUT_TYPES, due_before, stored_time
+from broker.store.reads.task_reads import ASSIGNING, OUTPUT_TYPES, due_before
 from broker.store.writes.job_row_sql import HOST
 from broker.store.writes.job_rows import LOCK_FRESH_S, LOCK_WAIT_S, lock_tasks
 
@@ -147,7 +148,7 @@ class NucleusWriter:
         """
         self._lock_wait_s, self._each_cycle = lock_wait_s, each_cycle
         self._connection, self._names = connection, names
-        self._now, self._due = stored_time(now), due_before(now)
+        self._now, self._due = naive(now), due_before(now)
 
     def write(self, placement: TaskPlacement) -> NucleiWritten:
         """Write what still holds of ``placement``."""

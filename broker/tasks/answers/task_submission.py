@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from agents.tasks.input_feeding import feed_tasks
 from agents.tasks.input_sources import Found, InputSources
+from broker.domain.instants import naive
 from broker.formats.statements.sss_exchange import check_standalone
 from broker.formats.statements.task_numbers import next_task_id
 from broker.pools.statements import pool_registration
@@ -104,7 +105,7 @@ class _Maker:
     def __init__(self, connection: sa.Connection, names: Names, said: TaskSubmission, now: datetime) -> None:
         self._connection, self._names, self._said = connection, names, said
         self._task = said.task
-        self._aware, self._now = now, now.astimezone(UTC).replace(tzinfo=None)
+        self._aware, self._now = now, naive(now)
         self._notes = list(self._task.notes)
         self._count: JobCount | None = None
         self._jobs = self._master_files = 0

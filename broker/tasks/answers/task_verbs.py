@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from pydantic import BaseModel
 
 from agents.tasks.task_commands import JOBS_OF_A_BATCH, acting, carry_out_batch, end_tasks
+from broker.domain.instants import naive
 from broker.formats.statements.sss_exchange import NotOurTables
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
@@ -133,7 +134,7 @@ def act_on_task(
     if migrate.check(database) != migrate.STANDALONE:
         what = f"the tasks belong to a PanDA installation, which {asked.verb} is asked of"
         raise NotOurTables(what, repr(database), f"use PanDA's own commands: pbook, or its API /task/{asked.verb}")
-    stamp = now.astimezone(UTC).replace(tzinfo=None)
+    stamp = naive(now)
     with database.begin() as connection:
         task = statements.lock_task(connection, database.names, asked.task)
         by.check(task)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from broker.domain.instants import naive
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.tasks.model.verbs import ENDED, STATES
 
@@ -136,7 +137,7 @@ def _instant(text: str | None) -> datetime | None:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise BadFilter(f"since is {text[:40]!r}", "since", "write YYYY-MM-DD HH:MM:SS, in UTC") from error
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    return naive(found)
 
 
 def percent(part: Any, whole: Any) -> int:

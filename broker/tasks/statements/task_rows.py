@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 
 from broker.domain.decisions import RETRY_AFTER
+from broker.domain.instants import naive
 from broker.formats.model.sss.submission import TaskPlan
 from broker.formats.statements import sss_rows
 from broker.formats.statements.sss_exchange import check_standalone, insert_row
@@ -111,7 +112,7 @@ def known_queues(connection: sa.Connection, names: Names) -> frozenset[str]:
 
 
 def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> Submitted:
-    made = _make(connection, names, submission.plan, now.replace(tzinfo=None))
+    made = _make(connection, names, submission.plan, naive(now))
     pool, asked = submission.pool, submission.asked
     if asked is None:
         return made

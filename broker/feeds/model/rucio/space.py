@@ -6,9 +6,10 @@ Source: PanDA configurator, Rucio usage; Rucio client, get_rse_usage.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from broker.domain.instants import aware
 from broker.domain.work import DroppedRow
 from broker.feeds.model.cric.queues import checked_record
 from broker.feeds.model.rows import Key, MappedTable, dropped_row, moment, whole_number
@@ -60,8 +61,7 @@ def usage_of_rows(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for row in rows:
         stamp = row.get("updated_at")
         if isinstance(stamp, datetime):
-            aware = stamp.replace(tzinfo=UTC) if stamp.tzinfo is None else stamp.astimezone(UTC)
-            stamp = aware.strftime(_FORM)
+            stamp = aware(stamp).strftime(_FORM)
         usage[str(row.get("source"))] = {"used": row.get("used"), "free": row.get("free"), "updated_at": stamp}
     return usage
 

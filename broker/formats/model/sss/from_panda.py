@@ -14,9 +14,10 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from broker.domain.instants import aware
 from broker.formats.model.sss.job_columns import (
     DELIVERED_COLUMNS,
     EXTENSION_COLUMNS,
@@ -224,8 +225,7 @@ def _times(row: Row, names: Mapping[str, str]) -> Iterator[Element]:
     for name, column in names.items():
         time = row.get(column.lower())
         if isinstance(time, datetime) and time.year != _UNSET_YEAR:
-            aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-            yield _leaf(name, int(aware.timestamp()))
+            yield _leaf(name, int(aware(time).timestamp()))
 
 
 def _block(name: str, parts: Iterator[Element]) -> list[Element]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import numpy as np
 
+from broker.domain.instants import naive
 from broker.gdpconfig import Tuning
 from broker.lifecycle.model.analysis_rebrokerage import JobSet, check_job_set
 from broker.lifecycle.model.check_job import acting, check_job
@@ -153,4 +154,4 @@ def _workflow(mode: str) -> str:
 
 def _naive(time_s: float) -> datetime:
     """A virtual time as PanDA stores it: naive UTC."""
-    return instant(time_s).astimezone(UTC).replace(tzinfo=None)
+    return naive(instant(time_s))

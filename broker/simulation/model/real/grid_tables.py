@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.instants import naive
 from broker.simulation.model.information import GridView
 from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, VO, endpoint, instant, share_values, sources_of
 from broker.simulation.model.real.snapshots import RUNNING_JOB_CORES, free_gb, last_starts_s, over_nuclei
@@ -213,7 +214,7 @@ def _stored(time_s: float) -> str:
 
 
 def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return naive(moment).isoformat()
 
 
 def merged(*parts: Mapping[str, list[Row]]) -> Tables:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.instants import naive
 from broker.lifecycle.model.jobs import JEDI
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import TaskState
@@ -204,4 +205,4 @@ def _running(scenario: Scenario, view: GridView) -> Iterable[Row]:
 
 
 def _stored(time_s: float) -> str:
-    return instant(time_s).replace(tzinfo=None).isoformat()
+    return naive(instant(time_s)).isoformat()

@@ -1,0 +1,33 @@
+"""Instants with a zone and without, as PanDA's columns hold them (in UTC), and lengths of time in words. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+
+
+def naive(moment: datetime) -> datetime:
+    """An instant as PanDA's tables hold it: in UTC, without a zone; without a zone it is in UTC already."""
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def aware(moment: datetime) -> datetime:
+    """An instant in UTC, with its zone; without a zone it is in UTC already."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def length(seconds: float) -> str:
+    """A length of time in its largest fitting unit; never negative.
+
+    >>> [length(value) for value in (45.0, 754.0, 7_200.0, 12_600.0, 432_000.0, -1.0)]
+    ['45 s', '13 min', '2 h', '3.5 h', '5 d', '0 s']
+    """
+    seconds = max(0.0, seconds)
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    if seconds < 2 * _DAY:
+        return f"{seconds / _HOUR:.1f} h".replace(".0 h", " h")
+    return f"{seconds / _DAY:.1f} d".replace(".0 d", " d")
