@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from broker.simulation.model.job_kinds import Fixed, fixed_kind
-from broker.simulation.model.scenario import Ages, Pilots, Queue, Scenario, Site, Task
+from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, Task
+from broker.simulation.model.scenario_parts import Pilots
 
 AT_ONCE = Pilots(0.0, 0.0, 0.0, 0.0)
 ONE_HOUR_HS06S = 36_000.0

@@ -12,8 +12,9 @@ from broker.simulation.model.limits_of_work import mean_wait_bound_s
 from broker.simulation.model.loop import ClosedLoop, Run
 from broker.simulation.model.merit import stats
 from broker.simulation.model.policies.simple import LeastLoaded, RandomPolicy
-from broker.simulation.model.scenario import Scenario, Tape, Task
+from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.scenario_file import read_scenario
+from broker.simulation.model.scenario_parts import Tape
 from tests.simulation.small_grids import closed, task
 
 SURE = Tape(requests_at_once=2, median_s=600.0, spread=0.0, failure=0.0)

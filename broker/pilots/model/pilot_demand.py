@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,6 +26,8 @@ SLOT_MISFITS = ("cores", "memory", "walltime", "disk")
 """What of a slot is too small for a job, in this order."""
 #: Starts of pilots before anything is said of the time that they wait.
 LEAST_STARTS = 20
+STARTS_WINDOW = timedelta(hours=6)
+"""Starts of pilots of late: of so long."""
 #: Standard deviations above the mean at which 80 % of a normal distribution lie.
 _P80 = 0.8416
 

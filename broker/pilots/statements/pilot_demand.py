@@ -21,7 +21,7 @@ from broker.domain.instants import naive
 from broker.domain.work import DroppedRow
 from broker.pilots.model.job_request import JobConditions, JobRequest, conditions_of
 from broker.pilots.model.matcher import FIELDS, MATCHES, Pilot
-from broker.pilots.model.pilot_demand import Demand, Slot, Starts, WaitingJobs
+from broker.pilots.model.pilot_demand import STARTS_WINDOW, Demand, Slot, Starts, WaitingJobs
 from broker.pilots.model.worker_distribution import SlotType, Workers
 from broker.pilots.statements.job_giving import presented, read_queue
 from broker.pilots.statements.task_queue_views import View, read_view
@@ -33,7 +33,6 @@ from broker.store.query_context import Answer
 
 WORKER_VALIDITY = timedelta(minutes=60)
 """Reports of workers count for so long."""
-STARTS_WINDOW = timedelta(hours=6)
 UNDEFINED = "Undefined"
 """Resource type of jobs without one."""
 STREAM = "SET_N_WORKERS_JOBTYPE"

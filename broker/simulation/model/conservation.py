@@ -23,6 +23,7 @@ def violations(grid: Grid) -> list[str]:
         found.append(f"{waiting:.0f} jobs counted as activated")
     if starting + running < sum(len(jobs) for jobs in grid.running):
         found.append(f"{starting + running:.0f} jobs counted as starting or running")
+    found += [] if grid.workers is None else grid.workers.violations()
     found += _jobs(grid) + _bytes(grid) + _shares(grid)
     return found
 

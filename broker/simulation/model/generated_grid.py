@@ -10,7 +10,8 @@ import numpy as np
 
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.job_kinds import KINDS, JobKind
-from broker.simulation.model.scenario import Ages, Outage, Pilots, Queue, Scenario, Site, Task, check, fits
+from broker.simulation.model.scenario import Ages, Outage, Queue, Scenario, Site, Task, check, fits
+from broker.simulation.model.scenario_parts import Pilots
 from broker.simulation.model.streams import stream
 
 DAY_S = 86_400.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,14 +14,16 @@ from broker.simulation.model.events import EventQueue
 from broker.simulation.model.job_kinds import queue_factors
 from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState
 from broker.simulation.model.outages import Outages
+from broker.simulation.model.pilot_delays import PilotDelays
 from broker.simulation.model.records import Outcome, RunLog, Tally
 from broker.simulation.model.right_sizing import NeedsOfKind
 from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.slots import Nodes, SlotQueue
 from broker.simulation.model.storages import Storages
-from broker.simulation.model.streams import stream
 from broker.simulation.model.transfers import MOST_BYTES_S, Transfers
 from broker.simulation.model.users import UserLoad
+from broker.simulation.model.worker_jobs import WorkerJobs
+from broker.simulation.model.workers import WorkerPool
 
 
 class Grid:
@@ -57,12 +59,13 @@ class Grid:
         weights = np.array([weight for _, weight in scenario.shares])
         self._targets = weights / weights.sum()
         self._claims: list[float] = self._targets.tolist()
-        self.slots: list[SlotQueue[Job]] = [
-            SlotQueue(Nodes(q.nodes, q.node_cores, q.node_memory_gb), self._claim, scenario.drain_after_s)
-            for q in scenario.queues
+        nodes = [Nodes(q.nodes, q.node_cores, q.node_memory_gb) for q in scenario.queues]
+        by_worker = [WorkerJobs(one, self._claim) for one in nodes] if scenario.workers.enabled else []
+        self.workers = WorkerPool(self, by_worker, seed) if by_worker else None
+        self.slots: Sequence[SlotQueue[Job]] = by_worker or [
+            SlotQueue(one, self._claim, scenario.drain_after_s) for one in nodes
         ]
-        self._pilots = [0 if queue.mode == "push" else queue.max_waiting_pilots for queue in scenario.queues]
-        self._random = [stream(seed, queue.name, "pilots") for queue in scenario.queues]
+        self._pilots = PilotDelays(scenario, seed, events)
         self._factors: dict[tuple[int, str], tuple[float, float]] = {}
         self.running: list[dict[Job, None]] = [{} for _ in scenario.queues]
         self.waiting_jobs: list[dict[Job, None]] = [{} for _ in scenario.queues]
@@ -84,6 +87,8 @@ class Grid:
         self.assignable[task.number] = state
         if task.running_at >= 0:
             self.assign(state, task.running_at, task.jobs)
+            if self.workers is not None:
+                self.workers.already_run(task.running_at)
         return state
 
     def free(self, state: TaskState) -> None:
@@ -95,11 +100,13 @@ class Grid:
         """Send ``jobs`` of the task's unassigned jobs to a queue."""
         kind, task, now = state.kind, state.task, self.events.now
         most = self.scenario.queues[queue].node_memory_gb
+        believed_s = 0.0 if self.workers is None else state.believed_wall_s(self.scenario.queues[queue].corepower)
         for _ in range(jobs):
             index = state.unassigned.pop()
             attempt = int(state.attempts[index])
             memory = min(state.memory_gb(index), max(most, kind.cores * kind.memory_gb_core))
             job = Job(state, index, queue, attempt, kind.cores, memory, task.priority, task.share, now)
+            job.believed_s = believed_s
             job.ticket = self.slots[queue].add(job)
             job.changed_s = now
             self.waiting_jobs[queue][job] = None
@@ -124,6 +131,12 @@ class Grid:
         state.left[job.queue] = self.events.now
         self._unassign(state, job.index)
 
+    @property
+    def drained_core_s(self) -> float:
+        """Core seconds that stood idle while queues drained for wide jobs, or wide workers."""
+        held = 0.0 if self.workers is None else self.workers.drained_core_s
+        return held + sum(slots.drained_core_s for slots in self.slots)
+
     def balance_shares(self) -> None:
         """Let the shares that have less than their target start first."""
         used = self.share_hs06.sum()
@@ -133,6 +146,10 @@ class Grid:
     def _claim(self, share: int) -> float:
         return self._claims[share]
 
+    def claims(self) -> list[float]:
+        """The claim of each share: those with the highest start first."""
+        return self._claims
+
     def _unassign(self, state: TaskState, index: int) -> None:
         state.unassigned.append(index)
         self.assignable[state.task.number] = state
@@ -141,32 +158,21 @@ class Grid:
 
     def start_jobs(self, queue: int, at_once: bool = False) -> None:
         """Give free slots to waiting jobs; ``at_once``: the pilot that has just ended a job asks for the next."""
+        if self.workers is not None:
+            self.workers.serve(queue)
+            return
         if not (self.up[queue] and self.online[queue]):
             return
-        slots = self.slots[queue]
-        if not slots.waiting or slots.busy_cores >= slots.nodes.total_cores:
-            return
-        for job, node in slots.starts(self.events.now):
-            self.waiting_jobs[queue].pop(job)
-            job.node = node
-            self.running[queue][job] = None
-            self._move(job, STARTING)
-            self.events.after(self._delay(queue, at_once), self._run, job, job.version)
+        for job, node in self.slots[queue].starts(self.events.now):
+            self.begin(job, node, self._pilots.delay_s(queue, at_once))
 
-    def _delay(self, queue: int, at_once: bool) -> float:
-        """Seconds from a free slot to the start of the job."""
-        if at_once or self.scenario.queues[queue].mode == "push":
-            return 0.0
-        pilots, random = self.scenario.pilots, self._random[queue]
-        if self._pilots[queue] > 0:
-            self._pilots[queue] -= 1
-            arrives = pilots.start_median_s * math.exp(pilots.start_s * random.standard_normal())
-            self.events.after(arrives, self._pilot_arrives, queue)
-            return float(random.random()) * pilots.ask_median_s * math.exp(pilots.ask_s * random.standard_normal())
-        return pilots.start_median_s * math.exp(pilots.start_s * random.standard_normal())
-
-    def _pilot_arrives(self, queue: int) -> None:
-        self._pilots[queue] = min(self._pilots[queue] + 1, self.scenario.queues[queue].max_waiting_pilots)
+    def begin(self, job: Job, node: int, delay_s: float) -> None:
+        """Let a job that waits have its slot at a node, and run after a delay."""
+        self.waiting_jobs[job.queue].pop(job)
+        job.node = node
+        self.running[job.queue][job] = None
+        self._move(job, STARTING)
+        self.events.after(delay_s, self._run, job, job.version)
 
     def _move(self, job: Job, state: int) -> None:
         counts = self.counts[job.queue, job.share]
@@ -318,6 +324,20 @@ class Grid:
         if state.open_jobs == 0:
             self.done(state)
 
+    def fail(self, job: Job) -> None:
+        """End the attempt of a job that starts or runs."""
+        self._fail(job, job.version, "failed")
+
+    def vanish(self, job: Job) -> None:
+        """Lose a job that starts or runs; that is found when its heartbeat is missed."""
+        self.leave(job, "lost")
+        self.tally.lost += 1
+        self.events.after(self.scenario.heartbeat_s, self._missed, job, job.state)
+
+    def _missed(self, job: Job, state: int) -> None:
+        self.uncount(job, state)
+        self.attempt_failed(job)
+
     def _fail(self, job: Job, version: int, outcome: Outcome) -> None:
         if job.version != version:
             return
@@ -359,6 +379,8 @@ class Grid:
             job.flow = 0
         self.slots[job.queue].release(job, job.node)
         self.running[job.queue].pop(job)
+        if self.workers is not None:
+            self.workers.left(job)
         if job.state == RUNNING:
             self.log_run(job, outcome)
             self.share_hs06[job.share] -= job.cores * self.scenario.queues[job.queue].corepower

@@ -18,6 +18,8 @@ ACTIVATED, STARTING, RUNNING, TRANSFERRING = (
     COUNTED_STATUSES.index(status) for status in ("activated", "starting", "running", "transferring")
 )
 
+#: CPU time over core seconds that tasks are thought to have, in percent; seconds of a job beside its CPU time.
+BELIEVED_EFFICIENCY, BASE_WALL_S = 90.0, 600.0
 #: In place of a nucleus: the output stays where it is made; the task waits for a nucleus.
 STAYS, NOT_YET = -1, -2
 
@@ -31,6 +33,7 @@ class Job:
         assigned_s: when it came to the queue; ``started_s`` when it began to run, NaN before.
         ticket: its place in the queue's waiting list.
         flow: number of its stage-in, 0 for none.
+        believed_s: that it is thought to run, where workers must know.
         version: raised when the attempt ends, so that events planned for it are void.
         execution_s: seconds that the payload runs; ``efficiency`` its CPU time over that.
     """
@@ -50,6 +53,7 @@ class Job:
     started_s: float = float("nan")
     changed_s: float = 0.0
     flow: int = 0
+    believed_s: float = 0.0
     version: int = 0
     execution_s: float = 0.0
     efficiency: float = 1.0
@@ -123,6 +127,11 @@ class TaskState:
     def _estimated_work_hs06s(self) -> float:
         middle = float(self.kind.work_hs06s_event.quantile(np.array([0.5]))[0])
         return middle * self.kind.events * self.task.work_factor * self.task.believed_factor
+
+    def believed_wall_s(self, corepower: float) -> float:
+        """Wall time of a job on cores of so many HS06, as the broker reckons it from what is estimated."""
+        speed = self.kind.cores * corepower * BELIEVED_EFFICIENCY / 100.0
+        return self.believed_work_hs06s / speed + BASE_WALL_S
 
     def count_end(self, queue: str, *, failed: bool) -> None:
         """Count an attempt that finished or failed at a queue."""

@@ -4,7 +4,7 @@ Both relax: jobs may go to the fastest queue that they fit, meet no other jobs t
 window, and are divisible between cores. What they need at least is theirs: start-up, input at the highest rate, CPU
 work at full efficiency of the best queue. A job that fails at each attempt wherever it fits is never delivered; one
 that may be cut short takes no slot in the bound of waits, so that this is 0 where memory is enforced, stage-ins fail,
-or an outage is sudden.
+workers are lost, or an outage is sudden.
 """
 
 from __future__ import annotations
@@ -210,6 +210,6 @@ def _of_task(scenario: Scenario, seed: int, task: Task) -> tuple[Floats, ...]:
 
 
 def _cuts_short(scenario: Scenario) -> bool:
-    """Whether jobs may end early for what is not drawn by job: memory, stage-in, or an outage nobody was told of."""
+    """Whether jobs may end early for what is not drawn by job: memory, stage-in, workers, a sudden outage."""
     sudden = any(not outage.announced for outage in scenario.outages) or bool(scenario.transfer_outages)
-    return sudden or scenario.memory_slack >= 0 or scenario.transfer_failures.stage_in > 0
+    return sudden or scenario.workers.enabled or scenario.memory_slack >= 0 or scenario.transfer_failures.stage_in > 0

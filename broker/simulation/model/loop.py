@@ -196,7 +196,7 @@ class ClosedLoop:
             tally=self.grid.tally,
             series=self._series(),
             events=self.events.events,
-            drained_core_s=sum(slots.drained_core_s for slots in self.grid.slots),
+            drained_core_s=self.grid.drained_core_s,
             decide_s=self.decide_s,
             total_s=total_s,
             figures=self._figures,

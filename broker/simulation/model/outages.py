@@ -8,7 +8,6 @@ from typing import Protocol
 from broker.domain.arrays import Bools
 from broker.simulation.model.events import EventQueue
 from broker.simulation.model.job_states import Job
-from broker.simulation.model.records import Outcome, Tally
 from broker.simulation.model.scenario import Outage, Scenario
 
 
@@ -17,14 +16,11 @@ class GridWithQueues(Protocol):
 
     scenario: Scenario
     events: EventQueue
-    tally: Tally
     online: Bools
     up: Bools
     running: list[dict[Job, None]]
 
-    def leave(self, job: Job, outcome: Outcome) -> None: ...  # noqa: D102
-    def uncount(self, job: Job, state: int) -> None: ...  # noqa: D102
-    def attempt_failed(self, job: Job) -> None: ...  # noqa: D102
+    def vanish(self, job: Job) -> None: ...  # noqa: D102
     def start_jobs(self, queue: int, at_once: bool = False) -> None: ...  # noqa: D102
 
 
@@ -59,13 +55,7 @@ class Outages:
         for queue in queues:
             grid.up[queue] = False
             for job in list(grid.running[queue]):
-                grid.leave(job, "lost")
-                grid.tally.lost += 1
-                grid.events.after(grid.scenario.heartbeat_s, self._missed, job, job.state)
-
-    def _missed(self, job: Job, state: int) -> None:
-        self._grid.uncount(job, state)
-        self._grid.attempt_failed(job)
+                grid.vanish(job)
 
     def _come_up(self, queues: Iterable[int]) -> None:
         for queue in queues:

@@ -162,6 +162,9 @@ class Tally:
     recalled_files: int = 0
     failed_recalls: int = 0
     lost: int = 0
+    workers: int = 0
+    empty_workers: int = 0
+    lost_workers: int = 0
     cycles: int = 0
     empty_cycles: int = 0
     decided_chunks: int = 0

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from broker.simulation.model.job_kinds import KINDS, JobKind
 from broker.simulation.model.right_sizing import Requests
+from broker.simulation.model.scenario_parts import Pilots, Tape, TransferFailures, Workers
 from broker.simulation.model.scenario_times import check_times, refuse
 from broker.snapshot.raw import RawSource
 
@@ -47,6 +48,8 @@ class Queue:
         efficiency_of_type: factor of the efficiency of jobs by type of processing, 1 where it is not named.
         published: fields of its description (``schedconfig_json``) that stand in place of the made ones.
         software: its document of ``sw_tags``; None for software that is alike everywhere, empty for none at all.
+        worker_wait: median in seconds, and spread of ln, of the time that its workers wait in the batch system before
+            they can take a slot; None: as the scenario says.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Queue:
     efficiency_of_type: dict[str, float] = field(default_factory=dict)
     published: dict[str, Any] = field(default_factory=dict)
     software: dict[str, Any] | None = None
+    worker_wait: tuple[float, float] | None = None
 
     @property
     def cores(self) -> int:
@@ -151,14 +155,6 @@ class ComingTasks(Protocol):
 
 
 @dataclass(frozen=True)
-class TransferFailures:
-    """How often transfers fail: an attempt on each link by pair of sites, and the stage-in of a job anywhere."""
-
-    links: dict[tuple[int, int], float] = field(default_factory=dict)
-    stage_in: float = 0.0
-
-
-@dataclass(frozen=True)
 class Ages:
     """How old what the policy sees is: seconds between two readings of each source.
 
@@ -171,33 +167,6 @@ class Ages:
     network_s: float = 1800.0
     storages_s: float = 1800.0
     own_counters: bool = True
-
-
-@dataclass(frozen=True)
-class Pilots:
-    """How jobs come to slots in pull mode (assumed): LN(median, s) in seconds; all 0 starts at once."""
-
-    ask_median_s: float = 60.0
-    ask_s: float = 0.5
-    start_median_s: float = 300.0
-    start_s: float = 1.0
-
-
-@dataclass(frozen=True)
-class Tape:
-    """Tape systems, alike at all sites, off as they are.
-
-    Attributes:
-        part: of the tasks with input that have it on tape, beside those that say so.
-        requests_at_once: at a site; others wait in order. One takes LN(median_s, spread) (assumed).
-        failure: part of the requests that fail and are made again. Source: 27 % of ATLAS' in two weeks of 2019.
-    """
-
-    part: float = 0.0
-    requests_at_once: int = 100
-    median_s: float = 1800.0
-    spread: float = 1.0
-    failure: float = 0.27
 
 
 @dataclass(frozen=True)
@@ -228,6 +197,7 @@ class Scenario:
         counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
         transfer_outages: of storages and links.
         tape: how input on tape is read.
+        workers: whether jobs need workers, and how these come.
         coming: tasks that arrive beside ``tasks`` and are made as they come; None for none.
         known: sources of a stored snapshot that do not move, in place of the made ones.
     """
@@ -242,7 +212,7 @@ class Scenario:
     default_link_bytes_s: float = 1.25e9
     outages: tuple[Outage, ...] = ()
     ages: Ages = Ages()
-    pilots: Pilots = Pilots()
+    pilots: Pilots = field(default_factory=Pilots)
     kinds: dict[str, JobKind] = field(default_factory=lambda: dict(KINDS))
     cycle_s: float = 60.0
     task_cycle_s: float = 600.0
@@ -264,7 +234,8 @@ class Scenario:
     transfer_outages: tuple[TransferOutage, ...] = ()
     known: tuple[RawSource, ...] = ()
     requests: Requests = "asked"
-    tape: Tape = Tape()
+    tape: Tape = field(default_factory=Tape)
+    workers: Workers = field(default_factory=Workers)
     coming: ComingTasks | None = None
 
     @property

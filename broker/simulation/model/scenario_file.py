@@ -24,18 +24,17 @@ from broker.simulation.model.grids import make_grid
 from broker.simulation.model.scenario import (
     Ages,
     Outage,
-    Pilots,
     Queue,
     Scenario,
     Site,
-    Tape,
     Task,
     TransferOutage,
     check,
 )
+from broker.simulation.model.scenario_parts import Pilots, Tape, Workers
 from broker.yaml_text import read_yaml
 
-_PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots, "tape": Tape}
+_PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots, "tape": Tape, "workers": Workers}
 _LISTS: dict[str, Any] = {
     "sites": Site,
     "queues": Queue,

@@ -64,6 +64,7 @@ def check_times(scenario: Scenario) -> None:
             scenario.name,
             "simulate more days, or warm up for less",
         )
+    _check_workers(scenario)
     tape = scenario.tape
     parts = 0 <= tape.part <= 1 and 0 <= tape.failure < 1 and 0 <= tape.spread < math.inf
     if not (parts and 0 < tape.median_s < math.inf and tape.requests_at_once >= 1):
@@ -73,3 +74,15 @@ def check_times(scenario: Scenario) -> None:
         refuse("transfer_failures or scouts", scenario.name, "give rates from 0 to 1, and scouts not below 0")
     if scenario.attempts < 1 or scenario.transfers_a_link < 1:
         refuse("attempts and transfers_a_link are at least 1", scenario.name, "give a positive whole number")
+
+
+def _check_workers(scenario: Scenario) -> None:
+    how = scenario.workers
+    times = [how.period_s, how.wait_median_s, how.wait_spread, how.idle_s]
+    times += [one for queue in scenario.queues for one in queue.worker_wait or ()]
+    if not all(0 <= one < math.inf for one in times) or not how.walltime_s >= 0:
+        refuse("times of workers", scenario.name, "give seconds and spreads not below 0")
+    if 0 < how.period_s < LEAST_PERIOD_S:
+        refuse(f"workers.period_s is {how.period_s}", scenario.name, f"take 0, or at least {LEAST_PERIOD_S} s")
+    if not 0 <= how.lost <= 1:
+        refuse(f"workers.lost is {how.lost}", scenario.name, "give a part from 0 to 1")

@@ -15,7 +15,8 @@ from broker.simulation.model.calibration.site_fit import HOUR_S, HOURS_OF_WEEK, 
 from broker.simulation.model.calibration.trace import Trace, TraceTask
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lognormal
-from broker.simulation.model.scenario import Pilots, Queue, Scenario, Site, Task, check
+from broker.simulation.model.scenario import Queue, Scenario, Site, Task, check
+from broker.simulation.model.scenario_parts import Pilots
 from broker.simulation.model.streams import stream
 
 #: Cores of a node (assumed, as of generated grids): the most of these that make up the cores of a queue within 3 %.

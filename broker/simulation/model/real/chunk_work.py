@@ -15,7 +15,7 @@ import numpy as np
 from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.work import InputTable, ReplicaTable
 from broker.simulation.model.job_kinds import JobKind
-from broker.simulation.model.job_states import TaskState
+from broker.simulation.model.job_states import BASE_WALL_S, BELIEVED_EFFICIENCY, TaskState
 from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, START, VO, endpoint
 from broker.simulation.model.real.user_figures import user_name
 from broker.simulation.model.scenario import Scenario
@@ -123,8 +123,8 @@ def task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
         "taskpriority": float(round(task.priority)),
         "corecount": kind.cores,
         "baseramcount": 0.0,
-        "cpuefficiency": 90.0,
-        "basewalltime": 600.0,
+        "cpuefficiency": BELIEVED_EFFICIENCY,
+        "basewalltime": BASE_WALL_S,
         "outdiskcount": _output_kb(kind),
         "workdiskcount": 1000.0,
         "iointensity": 0.0,

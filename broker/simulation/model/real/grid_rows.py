@@ -23,8 +23,9 @@ VO = "atlas"
 #: Work queues by share: ids from here on.
 FIRST_WORK_QUEUE = 9001
 _GB = 2**30
-_RESOURCE_TYPES = (("SCORE", 1, 1, None, 2000), ("SCORE_HIMEM", 1, 1, 2001, None), ("MCORE", 2, None, None, 2000),
-                   ("MCORE_HIMEM", 2, None, 2001, None))  # fmt: skip
+#: Name, fewest and most cores, least and most MB a core.
+RESOURCE_TYPES = (("SCORE", 1, 1, None, 2000), ("SCORE_HIMEM", 1, 1, 2001, None), ("MCORE", 2, None, None, 2000),
+                  ("MCORE_HIMEM", 2, None, 2001, None))  # fmt: skip
 
 
 def instant(time_s: float) -> datetime:
@@ -96,7 +97,7 @@ def _sites(scenario: Scenario) -> list[dict[str, Any]]:
 
 def _resource_types() -> list[dict[str, Any]]:
     names = ("resource_name", "mincore", "maxcore", "minrampercore", "maxrampercore")
-    return [dict(zip(names, row, strict=True)) for row in _RESOURCE_TYPES]
+    return [dict(zip(names, row, strict=True)) for row in RESOURCE_TYPES]
 
 
 def _queues(scenario: Scenario) -> list[dict[str, Any]]:

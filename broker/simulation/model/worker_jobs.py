@@ -1,0 +1,135 @@
+"""Jobs that wait at a queue for workers, in groups of equal needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from broker.pilots.model.pilot_demand import WaitingJobs
+from broker.simulation.model.job_states import Job
+from broker.simulation.model.real.grid_rows import RESOURCE_TYPES
+from broker.simulation.model.slots import Nodes, SlotQueue
+from broker.snapshot.snapshot import ResourceType
+from broker.work.cut_jobs import RAM_COMPENSATION, resource_type
+
+_TYPES = [ResourceType(name, *(np.nan if one is None else float(one) for one in row)) for name, *row in RESOURCE_TYPES]
+_MB_A_GB = 1000.0
+#: Type of a job that is of none.
+UNDEFINED = "Undefined"
+Key = tuple[int, float, int, float, float]
+
+
+@dataclass
+class JobGroup:
+    """Jobs of one share and priority with equal needs, the first to start first, each with its ticket."""
+
+    share: int
+    priority: float
+    cores: int
+    memory_gb: float
+    believed_s: float
+    resource_type: str
+    jobs: dict[Job, int] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """Jobs of it that wait."""
+        return len(self.jobs)
+
+
+class WorkerJobs(SlotQueue[Job]):
+    """The jobs of a queue whose slots are held by workers: they take jobs, and no job takes a node by itself.
+
+    Args:
+        nodes: of the queue.
+        claim: of a share: those with the highest start first.
+    """
+
+    def __init__(self, nodes: Nodes, claim: Callable[[int], float]) -> None:
+        super().__init__(nodes, claim)
+        self._groups: dict[Key, JobGroup] = {}
+
+    def add(self, job: Job) -> int:
+        """Let a job wait. Returns its ticket."""
+        self._arrived += 1
+        key = _key(job)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = JobGroup(*key, type_of(job.cores, job.memory_gb))
+        group.jobs[job] = self._arrived
+        self.waiting += 1
+        self.waiting_cores += job.cores
+        return self._arrived
+
+    def withdraw(self, ticket: int, job: Job) -> None:
+        """Take a job that waits away."""
+        key = _key(job)
+        group = self._groups[key]
+        del group.jobs[job]
+        if not group.jobs:
+            del self._groups[key]
+        self.waiting -= 1
+        self.waiting_cores -= job.cores
+
+    def take(self, kind: str, cores: int, memory_gb: float, left_s: float) -> Job | None:
+        """The first job of a resource type for a worker with so many cores, GB and seconds; None for none."""
+        fitting = [
+            (-self._claim(group.share), -group.priority, next(iter(group.jobs.values())), group)
+            for group in self._groups.values()
+            if group.resource_type == kind
+            and group.cores <= cores
+            and group.memory_gb <= memory_gb + 1e-9
+            and group.believed_s <= left_s
+        ]
+        if not fitting:
+            return None
+        job = next(iter(min(fitting, key=lambda one: one[:3])[3].jobs))
+        self.withdraw(job.ticket, job)
+        self.busy_cores += job.cores
+        return job
+
+    def release(self, job: Job, node: int) -> None:
+        """Count what a job held no more; its worker holds the node."""
+        self.busy_cores -= job.cores
+
+    def groups(self) -> list[JobGroup]:
+        """The groups that wait."""
+        return list(self._groups.values())
+
+    def groups_in(self, claims: list[float]) -> list[JobGroup]:
+        """The groups that wait: those of the share with the highest claim first, by priority, by arrival."""
+        return sorted(
+            self._groups.values(), key=lambda one: (-claims[one.share], -one.priority, next(iter(one.jobs.values())))
+        )
+
+    def columns(self, claims: list[float]) -> WaitingJobs:
+        """What the demand for pilots is counted from, in the order of :meth:`groups_in`."""
+        groups = self.groups_in(claims)
+        ranks = {share: place for place, share in enumerate(sorted(range(len(claims)), key=lambda one: -claims[one]))}
+        nothing = np.full(len(groups), "", dtype=np.object_)
+        return WaitingJobs(
+            resource_type=np.array([one.resource_type for one in groups], dtype=np.object_),
+            share_rank=np.array([ranks[one.share] for one in groups], dtype=np.int64),
+            priority=np.array([round(one.priority) for one in groups], dtype=np.int64),
+            cores=np.array([one.cores for one in groups], dtype=np.int64),
+            memory_mb=np.array([int(one.memory_gb * 1024.0) for one in groups], dtype=np.int64),
+            walltime_s=np.array([int(one.believed_s) for one in groups], dtype=np.int64),
+            disk_mb=np.zeros(len(groups), dtype=np.int64),
+            lacks=nothing,
+            number=np.array([one.number for one in groups], dtype=np.int64),
+        )
+
+
+def type_of(cores: int, memory_gb: float) -> str:
+    """The resource type of a job, by the memory that the broker gives it.
+
+    >>> type_of(1, 2.0), type_of(8, 19.2)
+    ('SCORE', 'MCORE_HIMEM')
+    """
+    return resource_type(_TYPES, cores, RAM_COMPENSATION * _MB_A_GB * memory_gb) or UNDEFINED
+
+
+def _key(job: Job) -> Key:
+    return (job.share, job.priority, job.cores, job.memory_gb, job.believed_s)
