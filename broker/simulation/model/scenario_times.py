@@ -64,16 +64,20 @@ def check_times(scenario: Scenario) -> None:
             scenario.name,
             "simulate more days, or warm up for less",
         )
+    _check_tape(scenario)
     _check_workers(scenario)
-    tape = scenario.tape
-    parts = 0 <= tape.part <= 1 and 0 <= tape.failure < 1 and 0 <= tape.spread < math.inf
-    if not (parts and 0 < tape.median_s < math.inf and tape.requests_at_once >= 1):
-        refuse("tape cannot be read so", scenario.name, "give a part from 0 to 1, a failure below 1, a time, a request")
     failing = scenario.transfer_failures
     if not all(0 <= rate <= 1 for rate in (failing.stage_in, *failing.links.values())) or scenario.scouts < 0:
         refuse("transfer_failures or scouts", scenario.name, "give rates from 0 to 1, and scouts not below 0")
     if scenario.attempts < 1 or scenario.transfers_a_link < 1:
         refuse("attempts and transfers_a_link are at least 1", scenario.name, "give a positive whole number")
+
+
+def _check_tape(scenario: Scenario) -> None:
+    tape = scenario.tape
+    parts = 0 <= tape.part <= 1 and 0 <= tape.failure < 1 and 0 <= tape.spread < math.inf
+    if not (parts and 0 < tape.median_s < math.inf and tape.requests_at_once >= 1):
+        refuse("tape cannot be read so", scenario.name, "give a part from 0 to 1, a failure below 1, a time, a request")
 
 
 def _check_workers(scenario: Scenario) -> None:

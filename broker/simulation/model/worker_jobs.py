@@ -23,13 +23,9 @@ Key = tuple[int, float, int, float, float]
 
 @dataclass
 class JobGroup:
-    """Jobs of one share and priority with equal needs, the first to start first, each with its ticket."""
+    """Jobs of one share and priority with the needs of the ``sample``, the first to start first, with their tickets."""
 
-    share: int
-    priority: float
-    cores: int
-    memory_gb: float
-    believed_s: float
+    sample: Job
     resource_type: str
     jobs: dict[Job, int] = field(default_factory=dict)
 
@@ -57,7 +53,7 @@ class WorkerJobs(SlotQueue[Job]):
         key = _key(job)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = JobGroup(*key, type_of(job.cores, job.memory_gb))
+            group = self._groups[key] = JobGroup(job, type_of(job.cores, job.memory_gb))
         group.jobs[job] = self._arrived
         self.waiting += 1
         self.waiting_cores += job.cores
@@ -76,12 +72,12 @@ class WorkerJobs(SlotQueue[Job]):
     def take(self, kind: str, cores: int, memory_gb: float, left_s: float) -> Job | None:
         """The first job of a resource type for a worker with so many cores, GB and seconds; None for none."""
         fitting = [
-            (-self._claim(group.share), -group.priority, next(iter(group.jobs.values())), group)
+            (-self._claim(group.sample.share), -group.sample.priority, next(iter(group.jobs.values())), group)
             for group in self._groups.values()
             if group.resource_type == kind
-            and group.cores <= cores
-            and group.memory_gb <= memory_gb + 1e-9
-            and group.believed_s <= left_s
+            and group.sample.cores <= cores
+            and group.sample.memory_gb <= memory_gb + 1e-9
+            and group.sample.believed_s <= left_s
         ]
         if not fitting:
             return None
@@ -101,7 +97,8 @@ class WorkerJobs(SlotQueue[Job]):
     def groups_in(self, claims: list[float]) -> list[JobGroup]:
         """The groups that wait: those of the share with the highest claim first, by priority, by arrival."""
         return sorted(
-            self._groups.values(), key=lambda one: (-claims[one.share], -one.priority, next(iter(one.jobs.values())))
+            self._groups.values(),
+            key=lambda it: (-claims[it.sample.share], -it.sample.priority, next(iter(it.jobs.values()))),
         )
 
     def columns(self, claims: list[float]) -> WaitingJobs:
@@ -111,11 +108,11 @@ class WorkerJobs(SlotQueue[Job]):
         nothing = np.full(len(groups), "", dtype=np.object_)
         return WaitingJobs(
             resource_type=np.array([one.resource_type for one in groups], dtype=np.object_),
-            share_rank=np.array([ranks[one.share] for one in groups], dtype=np.int64),
-            priority=np.array([round(one.priority) for one in groups], dtype=np.int64),
-            cores=np.array([one.cores for one in groups], dtype=np.int64),
-            memory_mb=np.array([int(one.memory_gb * 1024.0) for one in groups], dtype=np.int64),
-            walltime_s=np.array([int(one.believed_s) for one in groups], dtype=np.int64),
+            share_rank=np.array([ranks[one.sample.share] for one in groups], dtype=np.int64),
+            priority=np.array([round(one.sample.priority) for one in groups], dtype=np.int64),
+            cores=np.array([one.sample.cores for one in groups], dtype=np.int64),
+            memory_mb=np.array([int(one.sample.memory_gb * 1024.0) for one in groups], dtype=np.int64),
+            walltime_s=np.array([int(one.sample.believed_s) for one in groups], dtype=np.int64),
             disk_mb=np.zeros(len(groups), dtype=np.int64),
             lacks=nothing,
             number=np.array([one.number for one in groups], dtype=np.int64),

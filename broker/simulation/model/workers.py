@@ -15,7 +15,6 @@ from typing import Protocol
 
 import numpy as np
 
-from broker.domain.arrays import Bools
 from broker.pilots.model.pilot_demand import (
     FITS,
     STARTS_WINDOW,
@@ -29,11 +28,10 @@ from broker.pilots.model.pilot_demand import (
 )
 from broker.pilots.model.worker_distribution import SlotType
 from broker.pilots.model.worker_distribution import Workers as Counted
-from broker.simulation.model.events import EventQueue
 from broker.simulation.model.job_states import Job
+from broker.simulation.model.outages import GridWithQueues
 from broker.simulation.model.real.grid_rows import RESOURCE_TYPES
 from broker.simulation.model.records import Tally
-from broker.simulation.model.scenario import Scenario
 from broker.simulation.model.slots import Nodes, SlotQueue
 from broker.simulation.model.streams import stream
 from broker.simulation.model.worker_jobs import WorkerJobs
@@ -67,18 +65,13 @@ class Worker:
     job: Job | None = None
 
 
-class GridWithWorkers(Protocol):
+class GridWithWorkers(GridWithQueues, Protocol):
     """The part of a grid in which workers run."""
 
-    scenario: Scenario
-    events: EventQueue
     tally: Tally
-    online: Bools
-    up: Bools
 
     def begin(self, job: Job, node: int, delay_s: float) -> None: ...  # noqa: D102
     def fail(self, job: Job) -> None: ...  # noqa: D102
-    def vanish(self, job: Job) -> None: ...  # noqa: D102
     def claims(self) -> list[float]: ...  # noqa: D102
 
 
@@ -131,7 +124,7 @@ class WorkerPool:
         """Give each job that waits at a queue a worker that takes its slot now: they ran when all began."""
         for group in self._jobs[queue].groups():
             for _ in range(group.number):
-                self._ready(self._submitted(queue, group.resource_type, group.cores, group.memory_gb)[0])
+                self._ready(self._submitted(queue, group.resource_type, group.sample.cores, group.sample.memory_gb)[0])
 
     def left(self, job: Job) -> None:
         """Take note of a job that holds its worker no more; a worker whose time is over ends with it."""
@@ -208,7 +201,7 @@ class WorkerPool:
             number = min(wanted, group.number - passed)
             wanted -= number
             for _ in range(number):
-                yield group.cores, group.memory_gb
+                yield group.sample.cores, group.sample.memory_gb
         for _ in range(wanted if not demand.fitting else 0):  # kept idle
             yield 1, slot.memory_mb / 1024.0 / max(1, slot.cores)
 
