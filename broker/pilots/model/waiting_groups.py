@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from itertools import groupby, pairwise
 
@@ -226,6 +227,7 @@ class WaitingGroups:
     _left: Floats = field(init=False)
     _up_to: Floats = field(init=False)
     _drawn: dict[int, tuple[list[int], Floats]] = field(default_factory=dict)
+    _too_short: dict[tuple[int, int], tuple[int, datetime]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.holding = np.array([bool(one) for one in self.levels], dtype=np.bool_)
@@ -258,11 +260,14 @@ class WaitingGroups:
             all_known: those that were not found hold no job.
         """
         weight, type_weight = self.weight.copy(), self.type_weight.copy()
+        too_short = dict(self._too_short)
         levels = [{} for _ in self.levels] if all_known else list(self.levels)
         for number, (weighs, of_type, has) in found.items():
             place = self.index.position[number]
             weight[place], type_weight[place], levels[place] = weighs, of_type, has
-        return replace(self, weight=weight, type_weight=type_weight, levels=levels, _drawn={})
+            for priority in () if all_known else has:  # jobs came
+                too_short.pop((place, priority), None)
+        return replace(self, weight=weight, type_weight=type_weight, levels=levels, _drawn={}, _too_short=too_short)
 
     def at(self, place: int) -> tuple[float, float, dict[int, int]]:
         """Weight, weight of the type, and levels of the task queue at a position."""
@@ -275,6 +280,19 @@ class WaitingGroups:
         if not self.levels[queue]:
             self._left[queue] = 0.0
             self._is_summed = False
+
+    def note_too_short(self, queue: int, priority: int, cputime_s: int, until: datetime) -> None:
+        """Nobody with so much CPU time finds a job of this priority in a task queue; counts ``until`` then (aware)."""
+        self._too_short[queue, priority] = cputime_s, until
+
+    def is_too_short(self, queue: int, priority: int, cputime_s: int, now: datetime) -> bool:
+        """Whether somebody with as much CPU time found no job of this priority in a task queue lately."""
+        found = self._too_short.get((queue, priority))
+        return found is not None and cputime_s <= found[0] and now < found[1]
+
+    def forget_too_short(self) -> None:
+        """Jobs may have come anywhere."""
+        self._too_short.clear()
 
     def candidates(self, fitting: Fitting, generator: np.random.Generator) -> Iterator[tuple[int, int]]:
         """Task queues (positions) and priorities, in the order of their tiers, drawn at random by their weights."""

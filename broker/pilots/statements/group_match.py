@@ -212,7 +212,7 @@ class GroupMatch:
                     one.pair = one.lease = None  # the token is spent
                 elif len(positions) < len(ask.pilots):
                     self._next_candidate(one)  # there is no more of it
-            _remember(ask, positions)
+            _remember(ask, positions, self._now)
         self._searching = [one for one in self._searching if self.found[one.index] is None]
 
     def _drawn(self, one: _Search) -> _Ask | None:
@@ -224,7 +224,8 @@ class GroupMatch:
                     return None
             queue, priority = one.candidate
             first = one.view.levels[queue].get(priority)
-            if first is not None and self._has_room(one, queue):
+            is_in_vain = one.view.is_too_short(one.pilot, queue, priority, self._now)
+            if first is not None and not is_in_vain and self._has_room(one, queue):
                 break
             self._next_candidate(one)  # another pilot found that there is nothing, or as many run as may
         queues = one.view.queues
@@ -283,10 +284,13 @@ def generator_of(request: NumberedRequest | None, generator: np.random.Generator
     return generator if request is None else np.random.default_rng(seed_of(*request))
 
 
-def _remember(ask: _Ask, positions: list[int]) -> None:
+def _remember(ask: _Ask, positions: list[int], now: datetime) -> None:
     """Rows that come before those that were taken are gone, so the next search need not begin among them."""
-    if ask.cputime_s != _UNLIMITED:
-        return  # some may be left that need more than these pilots have
+    if ask.cputime_s != _UNLIMITED:  # some may be left that need more than these pilots have
+        if ask.pool is None and len(positions) < len(ask.pilots):
+            for one in ask.pilots:
+                one.view.note_too_short(one.pilot, _position(one.view, ask.queue), ask.priority, now)
+        return
     for one in ask.pilots:
         levels, queue = one.view.levels, _position(one.view, ask.queue)
         if len(positions) < len(ask.pilots):

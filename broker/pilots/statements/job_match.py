@@ -282,6 +282,8 @@ class Matcher:
         self._refill(view, pilot, now)
         tokens, tries = self._views.tokens, 0
         for queue, priority in view.candidates(pilot, generator_of(self._request, self._generator)):
+            if view.is_too_short(pilot, queue, priority, now):
+                continue
             pair = view.pair_of(queue)
             lease = None if pair is None else tokens.reserve(pair, now)
             if pair is not None and lease is None:
@@ -310,9 +312,8 @@ class Matcher:
         while True:
             row = self._cursor.execute(statement, values, prepare=True).fetchone()
             if row is None:
-                # nobody finds more there than this pilot
-                if not is_timed and not self._conditions:
-                    view.forget(queue, priority)
+                if not self._conditions:
+                    _note_nothing(view, queue, priority, pilot, now)
                 return None
             pandaid, first, jeditaskid, is_sent = row
             # rows that come before were taken, so the next search need not begin among them
@@ -357,6 +358,14 @@ class Matcher:
                 limited=limited,
             )
         return found
+
+
+def _note_nothing(view: View, queue: int, priority: int, pilot: Pilot, now: datetime) -> None:
+    """Nobody finds more there than this pilot, or than who has no more CPU time."""
+    if not view.queues.cputime_class_s[queue]:
+        view.forget(queue, priority)
+    elif view.queues.pool[queue] is None:
+        view.note_too_short(pilot, queue, priority, now)
 
 
 def _values_of(conditions: JobConditions | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from broker.pilots.model.group_fields import Asking
 from broker.pilots.model.matcher import Pilot, TaskQueueTable
 from broker.pilots.model.waiting_groups import Fitting, WaitingGroups
 from broker.pilots.statements.limit_tokens import LimitTokens, Pair
-from broker.pilots.statements.waiting_group_reads import SharedGroups, read_groups
+from broker.pilots.statements.waiting_group_reads import LASTS, SharedGroups, read_groups
 
 PLACE_LASTS = timedelta(seconds=20)
 
@@ -148,6 +148,14 @@ class View:
     def forget(self, queue: int, priority: int) -> None:
         """Nobody finds more of this priority in a task queue."""
         self.groups.forget(queue, priority)
+
+    def note_too_short(self, pilot: Pilot, queue: int, priority: int, now: datetime) -> None:
+        """Jobs of this priority that are left in a task queue need more CPU time than a pilot has."""
+        self.groups.note_too_short(queue, priority, pilot.cputime_s or 0, now + LASTS)
+
+    def is_too_short(self, pilot: Pilot, queue: int, priority: int, now: datetime) -> bool:
+        """Whether that was found lately for a pilot with as much CPU time."""
+        return self.groups.is_too_short(queue, priority, pilot.cputime_s or 0, now)
 
     def _asking(self, pilot: Pilot) -> Asking:
         node = pilot.node

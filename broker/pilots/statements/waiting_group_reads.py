@@ -78,6 +78,8 @@ class SharedGroups:
     def read(self, cursor: psycopg.Cursor[Any], now: datetime, lasts: timedelta = LASTS) -> WaitingGroups:
         """What is known, read now where it is too old; ``cursor``: of rows that are tuples."""
         with self._reading:
+            if not lasts and self.current is not None:
+                self.current.forget_too_short()
             found = self.known(now, lasts)
             if found is None:
                 found = self._join(cursor, _read_levels(cursor, "all"), all_known=True)
