@@ -14,13 +14,14 @@ from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
 from broker.brokerages.profile import rules_of
 from broker.brokerages.registry import brokerage, decode_batches
 from broker.codec.work_codec import WorkCorruptError
+from broker.domain.decisions import StoredOutcome
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
 from broker.flow.model.quality import Measured, Placed, Unmeasured, Yardstick, measure
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
-from broker.whatif.model.cases import Case, ProfileRules, SnapshotParts, StoredOutcome
+from broker.whatif.model.cases import Case, ProfileRules, SnapshotParts
 
 #: Decisions that count: those about work that only queues keep from being placed.
 COUNTED = ("brokered", "pending")

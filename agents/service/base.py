@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,6 +21,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.open_connections import OpenConnections
 from broker.store.connection.read_only import ReadOnlyDatabase
 from broker.store.service import leases
+from broker.store.service.agent_runs import CycleReport as CycleReport
 from broker.store.service.leases import IDLE_WITHIN_S, Lease, StaleLeaseError
 
 
@@ -47,29 +48,6 @@ class CycleAbandonedError(CycleEndedError):
 
 class CycleWritesNothingError(RuntimeError):
     """A cycle that may not write has asked for a transaction to write in: the agent did not ask ``context.writes``."""
-
-
-@dataclass(frozen=True)
-class CycleReport:
-    """What a cycle did.
-
-    Attributes:
-        counts: numbers by name.
-        timings: seconds of each stage by name.
-        notes: typed remarks for operators.
-        snapshot: id of the snapshot it decided on.
-        tuning: version of the gdpconfig values it used.
-        profile: name of the profile by which a brokerage decided.
-        only_recorded: whether a brokerage wrote nothing but its decisions; None of other agents.
-    """
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    snapshot: str | None = None
-    tuning: int | None = None
-    profile: str | None = None
-    only_recorded: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -213,8 +213,8 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
     timings = {**report.timings, "total_s": time.perf_counter() - started}
     held_back = context.request.writes and is_held_back(context.due)
     counts = {**report.counts, agent_runs.BRAKED: 1} if held_back else report.counts
-    about = report.snapshot, report.tuning, report.profile, report.only_recorded
-    record = RunRecord(outcome, counts, timings, report.notes, error_text, *about)
+    done = {**vars(report), "counts": counts, "timings": timings}
+    record = RunRecord(**done, outcome=outcome, error=error_text)
     note_cycle(agent.name, outcome, timings, time.time_ns(), context.run_id)
     _write_down(agent, context, record)
     return record

@@ -234,7 +234,7 @@ class Service:
         name = one.name
         lease = self._keeper.lease(name)
         if lease is None:
-            return RunRecord("lost_lease", error="the lease was lost before the cycle started")
+            return RunRecord(outcome="lost_lease", error="the lease was lost before the cycle started")
         try:
             clocks = self._read_clocks(self._database)
             run_id = cycle.open_run(self._database, one.agent.name, lease, one.section.cycle_budget_s)
@@ -242,13 +242,13 @@ class Service:
             if name not in self._paused:
                 _log.info("agent paused", extra={"fields": {"agent": name, "error": str(error)}})
             self._paused.add(name)
-            return RunRecord("paused", error=str(error))
+            return RunRecord(outcome="paused", error=str(error))
         except SchemaTooNew as error:
-            return RunRecord("refused", error=str(error))
+            return RunRecord(outcome="refused", error=str(error))
         except TRANSIENT_ERRORS as error:
             fields = {"agent": name, "error": str(error)}
             _log.warning("cycle not started: database", extra={"fields": fields})
-            return RunRecord("failed_transient", error=str(error))
+            return RunRecord(outcome="failed_transient", error=str(error))
         self._paused.discard(name)
         context = CycleContext(
             self._database,
@@ -277,7 +277,7 @@ class Service:
             run_id, said = self._told_overdue.get()
             try:
                 with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
-                    agent_runs.finish(connection, run_id, RunRecord("overdue", error=said))
+                    agent_runs.finish(connection, run_id, RunRecord(outcome="overdue", error=said))
             except TRANSIENT_ERRORS as error:
                 fields = {"run": run_id, "error": str(error)}
                 _log.warning("overdue cycle not written down: database", extra={"fields": fields})

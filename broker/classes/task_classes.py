@@ -15,6 +15,7 @@ from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, CLASS_S, SITE_HI, 
 from broker.domain.classification import (
     GRID,
     USER_METRIC,
+    JobsAndSlots,
     MetricRow,
     TaskProgress,
     TaskRow,
@@ -62,40 +63,11 @@ class ClassTerms:
 
 
 @dataclass(frozen=True)
-class SiteJobs:
-    """Jobs and slots of a user at the queues of one class."""
-
-    queued: float = 0.0
-    running: float = 0.0
-    slots_queued: float = 0.0
-    slots_running: float = 0.0
-
-    def plus(self, jobs: UserJobs) -> SiteJobs:
-        """The counts with those at one more queue added."""
-        return SiteJobs(
-            self.queued + jobs.queued,
-            self.running + jobs.running,
-            self.slots_queued + jobs.slots_queued,
-            self.slots_running + jobs.slots_running,
-        )
-
-    @property
-    def document(self) -> dict[str, int]:
-        """The counts in PanDA's shape."""
-        return {
-            "nQueue": int(self.queued),
-            "nRunning": int(self.running),
-            "slotsQueue": int(self.slots_queued),
-            "slotsRunning": int(self.slots_running),
-        }
-
-
-@dataclass(frozen=True)
 class UserEvaluation:
     """A user's jobs at queues of each class, and the slots left below the thresholds."""
 
     user: str
-    at: Mapping[int, SiteJobs]
+    at: Mapping[int, JobsAndSlots]
     left_a: float
     left_b: float
     ratio_a: float
@@ -104,7 +76,7 @@ class UserEvaluation:
     @property
     def document(self) -> dict[str, Any]:
         """The evaluation in PanDA's shape."""
-        sites = {key: self.at.get(site_class, SiteJobs()).document for site_class, key in SITES_KEYS.items()}
+        sites = {key: self.at.get(site_class, JobsAndSlots()).document for site_class, key in SITES_KEYS.items()}
         left = {"rem_slots_A": int(self.left_a), "rem_slots_B": int(self.left_b)}
         ratios = {"rem_slot_ratio_A": self.ratio_a, "rem_slot_ratio_B": self.ratio_b}
         return {"user": self.user, **sites, **left, **ratios}
@@ -140,18 +112,18 @@ def evaluate_users(
     jobs: Iterable[UserJobs], sites: Mapping[str, KnownSite], terms: ClassTerms
 ) -> dict[str, UserEvaluation]:
     """Users by name, those that have jobs at queues of the grid whose class is known."""
-    found: dict[str, dict[int, SiteJobs]] = {}
+    found: dict[str, dict[int, JobsAndSlots]] = {}
     for one in jobs:
         site = sites.get(one.queue)
         if site is None or site.resource_type != GRID:
             continue
         at = found.setdefault(one.user, {})
-        at[site.site_class] = at.get(site.site_class, SiteJobs()).plus(one)
+        at[site.site_class] = at.get(site.site_class, JobsAndSlots()).plus(one.counts)
     return {user: _user(user, found[user], terms) for user in sorted(found)}
 
 
-def _user(user: str, at: Mapping[int, SiteJobs], terms: ClassTerms) -> UserEvaluation:
-    hi, mid = (at.get(site_class, SiteJobs()).slots_running for site_class in (SITE_HI, SITE_MID))
+def _user(user: str, at: Mapping[int, JobsAndSlots], terms: ClassTerms) -> UserEvaluation:
+    hi, mid = (at.get(site_class, JobsAndSlots()).slots_running for site_class in (SITE_HI, SITE_MID))
     left_a, left_b = max(terms.threshold_a - hi, 0.0), max(terms.threshold_b - hi - mid, 0.0)
     return UserEvaluation(user, at, left_a, left_b, left_a / terms.threshold_a, left_b / terms.threshold_b)
 

@@ -123,15 +123,15 @@ def _texts(value: Sequence[Any]) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChosenCandidates(Sequence[Candidate]):
-    """Candidates, the best first.
+class CandidateArrays:
+    """Candidates as arrays: (C,) of one decision, (B, C) of B decisions.
 
     Attributes:
         legend: names of candidates and factors.
-        place: (C,) position of each in the names.
-        weight: (C,).
-        factors: (F, C), in the order of the legend's factors; F 0 where nothing was weighed.
-        bootstrap: (C,).
+        place: (..., C) position of each in the names.
+        weight: (..., C).
+        factors: (..., F, C), in the order of the legend's factors; F 0 where nothing was weighed.
+        bootstrap: (..., C).
     """
 
     legend: Legend
@@ -139,6 +139,11 @@ class ChosenCandidates(Sequence[Candidate]):
     weight: Floats
     factors: Floats
     bootstrap: Bools
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChosenCandidates(CandidateArrays, Sequence[Candidate]):
+    """The C candidates of one decision, the best first."""
 
     @cached_property
     def objects(self) -> tuple[Candidate, ...]:
@@ -175,25 +180,11 @@ def no_candidates(legend: Legend) -> ChosenCandidates:
     return ChosenCandidates(legend, none, none.astype(np.float64), np.zeros((0, 0)), none.astype(np.bool_))
 
 
-@dataclass(frozen=True, eq=False)
-class CandidateTable:
-    """The candidates of B decisions, of each the first ``size`` of K places.
+@dataclass(frozen=True, eq=False, repr=False)
+class CandidateTable(CandidateArrays):
+    """The candidates of B decisions, each with as many places; of each decision the first ``size`` (B,) count."""
 
-    Attributes:
-        legend: names of candidates and factors.
-        size: (B,).
-        place: (B, K) position of each in the names.
-        weight: (B, K).
-        factors: (B, F, K).
-        bootstrap: (B, K).
-    """
-
-    legend: Legend
     size: Ints
-    place: Ints
-    weight: Floats
-    factors: Floats
-    bootstrap: Bools
 
     def columns(self, rows: Sequence[int]) -> CandidateColumns:
         """The candidates of these decisions, one decision after the other."""

@@ -69,15 +69,41 @@ class SlotStarts:
 
 
 @dataclass(frozen=True)
+class JobsAndSlots:
+    """Jobs and slots of a user at some queues."""
+
+    queued: float = 0.0
+    running: float = 0.0
+    slots_queued: float = 0.0
+    slots_running: float = 0.0
+
+    def plus(self, more: JobsAndSlots) -> JobsAndSlots:
+        """The counts at these and other queues."""
+        return JobsAndSlots(
+            self.queued + more.queued,
+            self.running + more.running,
+            self.slots_queued + more.slots_queued,
+            self.slots_running + more.slots_running,
+        )
+
+    @property
+    def document(self) -> dict[str, int]:
+        """The counts in PanDA's shape."""
+        return {
+            "nQueue": int(self.queued),
+            "nRunning": int(self.running),
+            "slotsQueue": int(self.slots_queued),
+            "slotsRunning": int(self.slots_running),
+        }
+
+
+@dataclass(frozen=True)
 class UserJobs:
     """Jobs and slots of one user at one queue."""
 
     user: str
     queue: str
-    queued: float
-    running: float
-    slots_queued: float
-    slots_running: float
+    counts: JobsAndSlots
 
 
 @dataclass(frozen=True)

@@ -290,6 +290,16 @@ class DecisionRecord:
 
 
 @dataclass(frozen=True)
+class StoredOutcome:
+    """What came of a stored decision and why, and its work as it was stored; empty where it was stored without."""
+
+    outcome: Outcome
+    reason: str
+    assigned: Mapping[str, int]
+    work: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
 class StoredDecision:
     """A decision as it was read back.
 

@@ -18,7 +18,7 @@ from broker.classes.task_classes import (
     may_be_helped,
     user_row,
 )
-from broker.domain.classification import TaskProgress, UserJobs
+from broker.domain.classification import JobsAndSlots, TaskProgress, UserJobs
 from broker.gdpconfig import Tuning
 
 TERMS = ClassTerms.of(Tuning.defaults())
@@ -27,7 +27,7 @@ ODD = 'o\'Brien "x" {y}: \\ ü\u202e\n'
 
 
 def jobs(user: str, queue: str, running: float = 0, slots: float = 0, waiting: float = 0) -> UserJobs:
-    return UserJobs(user, queue, waiting, running, waiting, slots)
+    return UserJobs(user, queue, JobsAndSlots(waiting, running, waiting, slots))
 
 
 def user_with(hi: float, mid: float, terms: ClassTerms = TERMS) -> UserEvaluation:

@@ -20,7 +20,7 @@ EXCEPTIONS = {
     ("GpuRequest", "GpuSummary"): "what a task asks for, and what a queue has",
 }
 #: Other pairs, and calls that copy field by field, that are still there: fewer, never more.
-MOST_TWINS, MOST_COPIES = 31, 40
+MOST_TWINS, MOST_COPIES = 22, 39
 
 TWO_TYPES = """
 class Row:

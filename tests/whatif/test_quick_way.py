@@ -22,6 +22,7 @@ from broker.brokerages.base import ReplayedDecision, StoredBatch
 from broker.brokerages.profile import rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import decode_batches, replay_decisions
+from broker.domain.decisions import StoredOutcome
 from broker.engine.compiled import loading
 from broker.engine.job import cycle as job_cycle
 from broker.errors import BrokerError
@@ -32,7 +33,7 @@ from broker.snapshot.raw import SourceState, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
-from broker.whatif.model.cases import Case, Change, QueueField, SnapshotParts, StoredOutcome
+from broker.whatif.model.cases import Case, Change, QueueField, SnapshotParts
 from broker.whatif.model.changes import with_fields
 from broker.whatif.model.comparison import Totals
 from broker.whatif.model.evaluate import Prepared, decide_case

@@ -45,7 +45,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class ChunkState:
+class ChunkState(states.DecidedState):
     """The last decision about a task or chunk, and since when it is like this.
 
     Attributes:
@@ -55,17 +55,7 @@ class ChunkState:
         decided: reads the decision.
     """
 
-    decision: int
-    brokerage: str
-    jeditaskid: int
-    datasetid: int | None
-    ramcount: float | None
-    decided_at: datetime
-    outcome: str
-    reason: str
-    waiting_since: datetime | None
     times_seen: int
-    pending_until: datetime | None
     assigned: Mapping[str, int]
     main_code: str | None
     decided: Decided = field(repr=False, compare=False)
@@ -201,21 +191,9 @@ def _state(
     one: states.ListedState | StateUntil, decided: Decided, decided_at: datetime, times_seen: int, main_code: str | None
 ) -> ChunkState:
     return ChunkState(
-        decision=one.decision,
-        brokerage=one.brokerage,
-        jeditaskid=one.jeditaskid,
-        datasetid=one.datasetid,
-        ramcount=one.ramcount,
-        decided_at=decided_at,
-        outcome=one.outcome,
-        reason=one.reason,
-        waiting_since=one.waiting_since,
-        times_seen=times_seen,
-        pending_until=one.pending_until,
-        assigned=one.assigned,
-        main_code=main_code,
-        decided=decided,
-    )
+        one.brokerage, one.jeditaskid, one.datasetid, one.ramcount, one.decision, decided_at, one.outcome, one.reason,
+        one.waiting_since, one.pending_until, times_seen, one.assigned, main_code, decided,
+    )  # fmt: skip
 
 
 def _until(connection: sa.Connection, found: Sequence[StateUntil]) -> list[ChunkState]:

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from broker.domain.arrays import floats, texts
 from broker.domain.classification import (
     SITE_METRIC,
+    JobsAndSlots,
     QueuedSamples,
     ShareCount,
     SlotStarts,
@@ -164,7 +165,7 @@ def read_user_jobs(connection: sa.Connection, catalogue: TableCatalogue, shares:
     """Jobs and slots of each user at each queue in these shares, without merge and test jobs; NULL cores are one."""
     query = sa.text(_COUNT_JOBS_OF_USERS.format(active=catalogue.source("jobsactive4", _JOB_COLUMNS)))
     rows = connection.execute(query, {"shares": list(shares), "tester": TEST_USER})
-    return [UserJobs(row[0], row[1], *(float(value) for value in row[2:])) for row in rows]
+    return [UserJobs(row[0], row[1], JobsAndSlots(*(float(value) for value in row[2:]))) for row in rows]
 
 
 def read_site_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[dict[str, Any]]:

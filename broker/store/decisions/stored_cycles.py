@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from broker.codec.packed_remarks import RemarksCorruptError
 from broker.codec.repeats import NEW, RepeatsCorruptError, changed, changes_by_place
 from broker.codec.work_texts import read_json
-from broker.domain.decisions import Origin, Outcome, StoredDecision
+from broker.domain.decisions import Origin, StoredDecision, StoredOutcome
 from broker.errors import NotFound
 from broker.store.decisions.decision_days import day_of
 from broker.store.decisions.decision_rows import (
@@ -254,30 +254,17 @@ def one_decision(connection: Connection, identifier: int) -> StoredDecision:
     return found
 
 
-class DecidedWork(NamedTuple):
-    """One decision: what came of it and why, and its work; None where it was stored without."""
-
-    outcome: Outcome
-    reason: str
-    assigned: Mapping[str, int]
-    work: bytes | None
-
-    def __repr__(self) -> str:
-        """Without the bytes of the work."""
-        return f"DecidedWork({self.outcome}, {self.reason!r}, {self.assigned}, work of {len(self.work or b'')} bytes)"
-
-
-def decided_works(connection: Connection, key: CycleKey) -> list[DecidedWork]:
+def decided_works(connection: Connection, key: CycleKey) -> list[StoredOutcome]:
     """The decisions of a cycle, in the order in which they were made; none if they were cleared away meanwhile."""
     rows = plain_rows(connection, key)
     if rows is not None:
         # the server makes these texts of what it stores as JSON
         assigned = read_json(("[" + ",".join([row.assigned or "{}" for row in rows]) + "]").encode())
         return [
-            DecidedWork(row.outcome, row.reason or "", jobs or {}, None if row.work is None else bytes(row.work))
+            StoredOutcome(row.outcome, row.reason or "", jobs or {}, bytes(row.work or b""))
             for row, jobs in zip(rows, assigned, strict=True)
         ]
     return [
-        DecidedWork(one.record.decision.outcome, one.record.decision.reason, one.record.assigned, one.record.work)
-        for one in read_cycle(connection, key).decisions
+        StoredOutcome(one.decision.outcome, one.decision.reason, one.assigned, one.work or b"")
+        for one in (stored.record for stored in read_cycle(connection, key).decisions)
     ]

@@ -43,30 +43,34 @@ _NAMED = re.compile(r"[A-Za-z_][\w.]*[a-z][\w.]*: ")
 
 
 @dataclass(frozen=True)
-class RunRecord:
-    """What is known of a cycle when it ends.
+class CycleReport:
+    """What a cycle did.
 
     Attributes:
-        outcome: how it ended.
-        counts: what it did, by name.
-        timings: seconds of each stage, by name.
+        counts: numbers by name.
+        timings: seconds of each stage by name.
         notes: typed remarks for operators.
-        error: what went wrong, None when nothing did.
         snapshot: id of the snapshot it decided on.
         tuning: version of the gdpconfig values it used.
         profile: name of the profile by which a brokerage decided.
         only_recorded: whether a brokerage wrote nothing but its decisions; None of other agents.
     """
 
-    outcome: RunOutcome
     counts: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    error: str | None = None
     snapshot: str | None = None
     tuning: int | None = None
     profile: str | None = None
     only_recorded: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(CycleReport):
+    """What is known of a cycle when it ends: what it did, how it ended, and what went wrong (None: nothing did)."""
+
+    outcome: RunOutcome
+    error: str | None = None
 
     @property
     def error_line(self) -> str:

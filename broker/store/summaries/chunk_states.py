@@ -72,8 +72,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class LastDecision:
-    """The last decision about a task or chunk, as it is read and written alike.
+class DecidedState:
+    """The last decision about a task or chunk, now or at an instant of the past.
 
     Attributes:
         brokerage: that decided.
@@ -84,15 +84,8 @@ class LastDecision:
         decided_at: for which that was made; equal ones since then have no row of their own.
         outcome: ``brokered``, ``pending``, ``throttled`` or ``skipped``.
         reason: of the outcome; empty where it is brokered.
-        outcome_since: since when outcome and reason have been these.
         waiting_since: since when nothing was brokered; None where the last outcome is ``brokered``.
-        last_seen_at: instant of the last cycle that decided about it.
-        last_agent_run: the run of that cycle.
-        decisions: how many cycles have decided so since ``outcome_since``.
-        seen_again: how many of them were recorded on the row of ``decision``.
         pending_until: the next try; None where it does not wait for one.
-        candidate_count: candidates of the last decision.
-        jobs: how many were assigned (one for a task that got its nucleus).
     """
 
     brokerage: str
@@ -103,13 +96,29 @@ class LastDecision:
     decided_at: datetime
     outcome: str
     reason: str
-    outcome_since: datetime
     waiting_since: datetime | None
+    pending_until: datetime | None
+
+
+@dataclass(frozen=True)
+class LastDecision(DecidedState):
+    """The last decision about a task or chunk, as it is read and written alike.
+
+    Attributes:
+        outcome_since: since when outcome and reason have been these.
+        last_seen_at: instant of the last cycle that decided about it.
+        last_agent_run: the run of that cycle.
+        decisions: how many cycles have decided so since ``outcome_since``.
+        seen_again: how many of them were recorded on the row of ``decision``.
+        candidate_count: candidates of the last decision.
+        jobs: how many were assigned (one for a task that got its nucleus).
+    """
+
+    outcome_since: datetime
     last_seen_at: datetime
     last_agent_run: int | None
     decisions: int
     seen_again: int
-    pending_until: datetime | None
     candidate_count: int
     jobs: int
 
@@ -198,30 +207,20 @@ def read_states(
 
 
 @dataclass(frozen=True)
-class ListedState:
+class ListedState(DecidedState):
     """What lists show of the last decision about a task or chunk; see :class:`LastDecision`.
 
     Attributes:
         assigned: how many jobs, by queue or nucleus.
     """
 
-    assigned: Mapping[str, int]
-    decision: int
-    brokerage: str
-    jeditaskid: int
-    datasetid: int | None
-    ramcount: float | None
     last_seen_at: datetime
-    outcome: str
-    reason: str
-    waiting_since: datetime | None
     decisions: int
-    pending_until: datetime | None
     main_reason: str
-    decided_at: datetime
+    assigned: Mapping[str, int]
 
 
-_LISTED = "assigned::text, " + ", ".join(field.name for field in fields(ListedState) if field.name != "assigned")
+_LISTED = ", ".join(field.name for field in fields(ListedState) if field.name != "assigned") + ", assigned::text"
 _LIST_STATES = f"""
     SELECT {_LISTED} FROM broker.chunk_states
     WHERE last_seen_at > %(seen_since)s
@@ -262,7 +261,7 @@ def list_states(
     values = {**wanted, "waiting_before": waiting_before, "code": code}
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_LIST_STATES, values).fetchall()
-    return [ListedState(_NOTHING if text == "{}" else json.loads(text), *rest) for text, *rest in rows]
+    return [ListedState(*(*rest, _NOTHING if text == "{}" else json.loads(text))) for *rest, text in rows]
 
 
 _BROKERED = """

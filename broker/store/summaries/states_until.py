@@ -13,6 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.store.summaries.chunk_states import DecidedState
+
 _READ_DECISIONS = sa.text("""
     SELECT id, brokerage, jeditaskid, datasetid, ramcount, decided_at, outcome, coalesce(reason, '') AS reason,
            pending_until, coalesce(assigned, '{}') AS assigned, seen_again
@@ -22,23 +24,13 @@ _READ_DECISIONS = sa.text("""
 
 
 @dataclass(frozen=True)
-class StateUntil:
+class StateUntil(DecidedState):
     """The last decision about a task or chunk up to an instant.
 
     ``waiting_since`` and ``times_seen`` are counted from the decisions that were read.
     """
 
-    decision: int
-    brokerage: str
-    jeditaskid: int
-    datasetid: int | None
-    ramcount: float | None
-    decided_at: datetime
-    outcome: str
-    reason: str
-    pending_until: datetime | None
     assigned: Mapping[str, int]
-    waiting_since: datetime | None
     times_seen: int
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from broker.brokerages.profile import Profile
-from broker.domain.decisions import Outcome
+from broker.domain.decisions import StoredOutcome
 from broker.gdpconfig.proposals import Proposal
 from broker.gdpconfig.publish import Published
 from broker.snapshot.raw import SourceState
@@ -28,16 +28,6 @@ class SnapshotParts:
     taken_at: datetime
     parts: Mapping[str, tuple[str, bytes]] = field(repr=False)
     states: tuple[SourceState, ...] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class StoredOutcome:
-    """One decision of the cycle: what came of it and why, and its work as it was stored."""
-
-    outcome: Outcome
-    reason: str
-    assigned: Mapping[str, int]
-    work: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)

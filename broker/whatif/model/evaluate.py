@@ -24,6 +24,7 @@ from broker.brokerages.registry import AnyBrokerage, brokerage, decode_batches, 
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.work_codec import Body, WorkCorruptError, unpacked_for_many
 from broker.domain.arrays import Ints, Texts, texts
+from broker.domain.decisions import StoredOutcome
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.errors import BrokerError
 from broker.gdpconfig.proposals import proposed
@@ -33,7 +34,7 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.draft import KeptBuilds
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
-from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts, StoredOutcome
+from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts
 from broker.whatif.model.changes import with_fields
 from broker.whatif.model.comparison import Difference, difference
 from broker.whatif.model.outcome_columns import Compared, Side

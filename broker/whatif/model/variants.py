@@ -16,13 +16,13 @@ from broker.brokerages.job.assign import CANDIDATES_FULL, JobMaker, draw_jobs
 from broker.brokerages.job.assign_compiled import CompiledCycle
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.domain.arrays import AnyArray, Bools, Ints, RowsByKind
+from broker.domain.decisions import StoredOutcome
 from broker.domain.queues import TIGHTENING_KEYS
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.shared.filter_cache import KeptAnswers
 from broker.gdpconfig import Tuning
-from broker.whatif.model.cases import StoredOutcome
 from broker.whatif.model.compiled_blocks import BlockRows, CompiledBlocks
 from broker.whatif.model.outcome_columns import NOBODY, Drawn, DrawnRows, SideRows
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 
+from broker.domain.decisions import StoredOutcome
 from broker.errors import NotFound
 from broker.gdpconfig.publish import Published
 from broker.snapshot.raw import SourceState
 from broker.store.decisions.stored_cycles import CycleKey, decided_works
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
-from broker.whatif.model.cases import Case, SnapshotParts, StoredOutcome
+from broker.whatif.model.cases import Case, SnapshotParts
 
 _OF_ORIGIN = ("decided_at", "engine", "seed")
 
@@ -38,7 +39,7 @@ def read_case(connection: sa.Connection, key: CycleKey, tuning_of: Callable[[int
     if origin.snapshot is None:
         raise NothingStored("it was stored without its snapshot")
     works = decided_works(connection, key)
-    packed = [StoredOutcome(one.outcome, one.reason, one.assigned, one.work) for one in works if one.work is not None]
+    packed = [one for one in works if one.work]
     if not packed or len(packed) < len(works):
         raise NothingStored(f"{len(works) - len(packed)} of its {len(works)} decisions are stored without their work")
     published = tuning_of(origin.tuning)

@@ -6,11 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.domain.decisions import Decision, DecisionRecord, Origin
+from broker.domain.decisions import Decision, DecisionRecord, Origin, StoredOutcome
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
 from broker.store.decisions.stored_cycles import (
-    DecidedWork,
     NoSuchDecision,
     cycle_keys,
     decided_works,
@@ -94,5 +93,6 @@ def test_the_work_of_a_cycle_is_read_as_with_all_that_explains_it(filled: Databa
         for key in cycle_keys(connection):
             records = [one.record for one in read_cycle(connection, key).decisions]
             assert decided_works(connection, key) == [
-                DecidedWork(one.decision.outcome, one.decision.reason, one.assigned, one.work) for one in records
+                StoredOutcome(one.decision.outcome, one.decision.reason, one.assigned, one.work or b"")
+                for one in records
             ]

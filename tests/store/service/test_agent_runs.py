@@ -35,4 +35,4 @@ sqlalchemy.exc.OperationalError: """
     ],
 )
 def test_the_line_that_says_what_went_wrong(error: str | None, line: str) -> None:
-    assert RunRecord("failed", error=error).error_line == line
+    assert RunRecord(outcome="failed", error=error).error_line == line
