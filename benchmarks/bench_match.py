@@ -26,8 +26,8 @@ from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
 from broker.pilots.statements.matches import Match
 from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
+from broker.pools.model.description import NumberLiteral
 from broker.pools.model.job_text import resolve_requirements
-from broker.pools.model.literals import NumberLiteral
 from broker.pools.statements.pool_refresh import new_mapping, write_mapping
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.pools.statements.resource_versions import ResourceText, current, publish

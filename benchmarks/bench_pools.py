@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import best_of, report
+from broker.pools.model.description import NumberLiteral, RawValue
 from broker.pools.model.eligibility import match_pools
 from broker.pools.model.job_text import resolve_requirements
-from broker.pools.model.literals import NumberLiteral, RawValue
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resource_text import read_resources
 

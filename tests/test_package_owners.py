@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import REFUSED
-from broker.package_owners import SharedPackage, other_owners, require_own_packages
+from broker.resources import SharedPackage, other_owners, require_own_packages
 
 pytestmark = pytest.mark.slow
 

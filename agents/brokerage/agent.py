@@ -23,8 +23,7 @@ from agents.brokerage.grid_reading import GridReading, grid_reader, refuse_witho
 from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading
 from agents.service import fault_points
 from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.configuration import ProcessSettings
-from agents.service.profile_file import load_profile
+from agents.service.configuration import ProcessSettings, load_profile
 from broker import __version__
 from broker.brokerages.base import Assigned, Cycle, Rules, StageTimes
 from broker.brokerages.profile import BrokerageProfile, rules_of

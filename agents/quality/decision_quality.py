@@ -21,9 +21,8 @@ from pydantic import Field, field_validator
 
 from agents.quality.measuring import CannotMeasure, MeasuredVo, lower_priority, measure_case
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.service.configuration import config_file, load
+from agents.service.configuration import config_file, load, profile_in_force
 from agents.service.names import NAMES
-from agents.service.profile_file import profile_in_force
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage
 from broker.errors import BrokerError

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.clock import AGREE_FOR_S
 from broker import resources
-from broker.brokerages.profile import Profile
+from broker.brokerages.profile import Profile, ProfileError, read_profile
 from broker.brokerages.registry import brokerage, offered
 from broker.errors import BrokerError, Refused
 from broker.store.schema.migrate import STANDALONE
@@ -242,3 +242,35 @@ def _shipped() -> Collection[str]:
 def _shipped_file() -> dict[str, Any]:
     content: dict[str, Any] = read_yaml(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
     return content
+
+
+def profile_file(name: str, folder: Path | None = None) -> Path:
+    """The file of a profile: that in ``folder`` if it is there, else the shipped one."""
+    return config_file(f"profiles/{name}.yaml", folder)
+
+
+def load_profile(name: str, folder: Path | None = None) -> Profile:
+    """The profile of a name, with what it extends.
+
+    Raises:
+        OSError: there is no such file.
+        ProfileError: it is wrong, or extends one that is not there.
+    """
+    return read_profile(_text(name, folder), lambda other: _text(other, folder))
+
+
+def profile_in_force(process: ProcessSettings) -> Profile:
+    """The profile that ``broker.yaml`` names.
+
+    Raises:
+        ConfigurationError: it is not there, or wrong.
+    """
+    try:
+        return load_profile(process.profile, process.folder)
+    except (OSError, ProfileError) as error:
+        where = str(profile_file(process.profile, process.folder))
+        raise ConfigurationError(str(error), where, "correct the profile") from error
+
+
+def _text(name: str, folder: Path | None) -> str:
+    return profile_file(name, folder).read_text(encoding="utf-8")

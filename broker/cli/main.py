@@ -17,8 +17,8 @@ from broker.cli.failing import emit_error, print_error, wants_json
 from broker.cli.rendering.cells import remark
 from broker.compilation import background
 from broker.errors import DONE, FAILED, WRONG_USAGE, BrokerError
-from broker.package_owners import SharedPackage, require_own_packages
 from broker.redaction import redact
+from broker.resources import SharedPackage, require_own_packages
 from broker.wrong_values import what_is_wrong
 
 

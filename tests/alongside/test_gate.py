@@ -14,8 +14,8 @@ import pytest
 
 from broker import resources
 from broker.alongside.answers.gate import fall_backs, gate, gate_file
-from broker.alongside.answers.gate_models import Gate, GateLine
 from broker.alongside.answers.gate_page import gate_page
+from broker.alongside.answers.shadow_models import Gate, GateLine
 from broker.alongside.model.gate_file import GateFile, GateFileError, Limits, read_gate
 from broker.alongside.statements.plugin_calls import Call, CallCount
 from broker.errors import GATE_CLOSED

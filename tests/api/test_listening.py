@@ -12,7 +12,7 @@ from broker.access.policies import Role
 from broker.api import local_token
 from broker.api.local_token import LocalToken, TokenFileRefused
 from broker.api.server import Listening, NotSafe, check, is_loopback
-from broker.cli import extras
+from broker.cli import context
 from tests.cli.commands import runner
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - to be refused
@@ -56,7 +56,7 @@ def test_the_command_refuses_with_exit_status_3(capsys: pytest.CaptureFixture[st
 def test_without_the_extra_the_command_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(context, "find_spec", lambda name: None)
     done = runner(capsys, "--db", "postgresql://localhost:9/none")("api")
     assert done.status == 1 and 'pip install "gridbroker[api]"' in done.err
 

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from agents.service.profile_file import load_profile
+from agents.service.configuration import load_profile
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.profile import ProfileError, read_profile, rules_of

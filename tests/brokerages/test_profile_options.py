@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.service.profile_file import load_profile
+from agents.service.configuration import load_profile
 from broker.brokerages.profile import ProfileError, build_chain, read_profile, rules_of
 from broker.engine.shared.chain import RuleChain
 from broker.rules.contract import Configurable

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from broker.pools.model.declarations import Declaration, Declarations
+from broker.pools.model.description import NumberLiteral, RequirementRefused
 from broker.pools.model.eligibility import evaluate, match_pools
 from broker.pools.model.job_text import kind_of, read_job, resolve_requirements
-from broker.pools.model.literals import NumberLiteral
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resource_text import resources_of, unusable_numbers
 from tests.contract.offers import HERE

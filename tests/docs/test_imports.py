@@ -14,9 +14,8 @@ from tests.docs.source_tree import ROOT, files, imported_modules, shown, syntax_
 BASE = {
     "broker.errors",
     "broker.feature",
-    "broker.package_owners",
-    "broker.password_file",
     "broker.resources",
+    "broker.password_file",
     "broker.json_depth",
     "broker.redaction",
     "broker.settings",

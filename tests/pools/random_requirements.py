@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from broker.pools.model.literals import NumberLiteral, RawValue, decimal_text
+from broker.pools.model.description import NumberLiteral, RawValue, decimal_text
 from broker.pools.model.requirement import Requirement
 
 NAMES = ["Memory", "Disk", "SoftwareTag", "CPUModel", "A1", "b_2", "Z"]

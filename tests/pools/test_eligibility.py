@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.pools.model.description import number_of
 from broker.pools.model.eligibility import evaluate, match_pools
-from broker.pools.model.literals import number_of
 from broker.pools.model.requirement import Requirement, SubmitPool, pool_of
 from broker.pools.model.resource_text import resources_of
 from broker.pools.model.resources import EffectiveQueue, Resources

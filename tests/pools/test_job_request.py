@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.job_request import JobRequest, job_request
 from broker.pools.model.job_text import read_job
-from broker.pools.model.problems import RequirementRefused
 
 FULL = """[
  JobName = "fit";

@@ -6,9 +6,9 @@ import pytest
 
 from broker.matching.specs.job_reading import read_job
 from broker.pools.model.cfg import parse_cfg
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.jdl import parse_jdl
 from broker.pools.model.job_specs import specs_of_description
-from broker.pools.model.problems import RequirementRefused
 
 WHOLE = """[ Executable = "x"; MatchingSpecs = {
  [ wall_time = 3600; tags = a & (b | ~c); site = "S.One";  // at the first

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.pools.model.declarations import Declaration, Declarations
+from broker.pools.model.description import NumberLiteral, RequirementRefused
 from broker.pools.model.job_text import JobFormat, kind_of, read_job
-from broker.pools.model.literals import NumberLiteral
-from broker.pools.model.problems import RequirementRefused
 
 MEMORY = Declarations({"Memory": Declaration("number")})
 

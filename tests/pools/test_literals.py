@@ -8,8 +8,7 @@ from time import process_time
 import pytest
 from hypothesis import given, settings
 
-from broker.pools.model.literals import checked_text, decimal_text, number_of
-from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.description import RequirementRefused, checked_text, decimal_text, number_of
 from tests.pools.random_requirements import number_texts
 
 

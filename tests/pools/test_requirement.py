@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.pools.model.description import RawValue, RequirementRefused
 from broker.pools.model.job_text import resolve_requirements
-from broker.pools.model.literals import RawValue
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import Requirement, parse_canonical, pool_of
 from tests.pools.random_requirements import raw_requirements
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from broker.pools.model.declarations import Declaration, Declarations
+from broker.pools.model.description import NumberLiteral, RequirementRefused
 from broker.pools.model.job_text import resolve_requirements
-from broker.pools.model.literals import NumberLiteral
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import STANDARD_KEYWORDS
 
 N = NumberLiteral

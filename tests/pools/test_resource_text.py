@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from broker.pools.model.declarations import Declaration
-from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.resource_text import WrongResources, declarations_of, job_description_of, read_resources
 from broker.pools.model.tables import yaml_tables
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.service.profile_file import load_profile
+from agents.service.configuration import load_profile
 from broker.brokerages.analysis_job.brokerage import PERSISTENT, TEMPORARY
 from broker.brokerages.generic_job.brokerage import FILTERS as OF_GENERIC_JOBS
 from broker.brokerages.production_job.brokerage import FILTERS as OF_JOBS

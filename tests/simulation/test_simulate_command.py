@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.cli import extras
+from broker.cli import context
 from broker.cli.main import main
 from broker.simulation.answers import simulated_agents
 from broker.simulation.answers.simulated_agents import ThroughDatabase
@@ -160,8 +160,8 @@ def test_a_snapshot_that_is_not_there_is_refused(
 def test_without_its_packages_the_command_names_the_extra(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = extras.find_spec
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "scipy" else found(name))
+    found = context.find_spec
+    monkeypatch.setattr(context, "find_spec", lambda name: None if name == "scipy" else found(name))
     with pytest.raises(SystemExit) as ended:
         main(list(command))
     assert ended.value.code == 1

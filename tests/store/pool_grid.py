@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.pools.model.description import NumberLiteral
 from broker.pools.model.job_text import resolve_requirements
-from broker.pools.model.literals import NumberLiteral
 from broker.pools.model.requirement import SubmitPool
 from broker.pools.statements.pool_refresh import new_mapping, write_mapping
 from broker.pools.statements.resource_versions import ResourceText, current, publish

@@ -13,7 +13,7 @@ from broker.snapshot.queue_rows import QueueRecord
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.sources.pins import PINS, pins_in_force
 from broker.snapshot.sources.queues import read_queues
-from broker.whatif.model.changes import read_fields, with_fields
+from broker.whatif.model.cases import read_fields, with_fields
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 DATA: dict[str, Any] = {

@@ -33,8 +33,7 @@ from broker.snapshot.raw import SourceState, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
-from broker.whatif.model.cases import Case, Change, QueueField, SnapshotParts
-from broker.whatif.model.changes import with_fields
+from broker.whatif.model.cases import Case, Change, QueueField, SnapshotParts, with_fields
 from broker.whatif.model.comparison import Totals
 from broker.whatif.model.evaluate import Prepared, decide_case
 from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from agents.service.configuration import config_file
 from broker import resources
-from broker.alongside.answers.gate_models import Criterion, Gate, GateLine
 from broker.alongside.answers.shadow import Compared, compare, shadow_of
-from broker.alongside.answers.shadow_models import DecidedBy, DisagreementLine
+from broker.alongside.answers.shadow_models import Criterion, DecidedBy, DisagreementLine, Gate, GateLine
 from broker.alongside.answers.shadow_tally import Tally
 from broker.alongside.model.gate_file import GateFile, GateFileError, Limits, read_gate
 from broker.alongside.statements import plugin_calls

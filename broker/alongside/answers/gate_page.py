@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from broker import __version__
-from broker.alongside.answers.gate_models import Gate
 from broker.alongside.answers.sentences import (
     CONSEQUENCES,
     CONSEQUENCES_TITLE,
@@ -19,7 +18,7 @@ from broker.alongside.answers.sentences import (
     verdict_sentence,
     window_sentence,
 )
-from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.answers.shadow_models import Gate, Shadow
 
 #: Rows of a table; the JSON has all.
 MOST_ROWS = 50

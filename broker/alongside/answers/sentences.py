@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from broker.alongside.answers.gate_models import Criterion, Gate, GateLine
 from broker.alongside.answers.shadow_models import (
     AgreementLine,
     ByChance,
     Consequence,
+    Criterion,
     DecidedBy,
+    Gate,
+    GateLine,
     Interval,
     PlacedByOurs,
     Shadow,

@@ -10,9 +10,9 @@ from pathlib import Path
 import typer
 
 from broker.alongside.answers.gate import doctor_problems, gate, gate_file
-from broker.alongside.answers.gate_models import Gate
 from broker.alongside.answers.gate_page import gate_page
 from broker.alongside.answers.sentences import gate_cells, verdict_sentence
+from broker.alongside.answers.shadow_models import Gate
 from broker.alongside.commands.shadow_plot import plot_shadow
 from broker.cli.context import moment_of, open_store, settings_of
 from broker.cli.output import print_json, print_table, say

@@ -6,7 +6,6 @@ from fastapi import Response
 from starlette.requests import Request
 
 from broker.access.policies import DECIDE
-from broker.alongside.answers.gate_models import Gate
 from broker.alongside.answers.sentences import (
     CONSEQUENCES,
     SHARES,
@@ -18,6 +17,7 @@ from broker.alongside.answers.sentences import (
     verdict_sentence,
     window_sentence,
 )
+from broker.alongside.answers.shadow_models import Gate
 from broker.alongside.routes.shadow import judged
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow

@@ -12,9 +12,8 @@ from starlette.requests import Request
 
 from broker.access.policies import DECIDE
 from broker.alongside.answers.gate import doctor_problems, gate, gate_file
-from broker.alongside.answers.gate_models import Gate
 from broker.alongside.answers.shadow import shadow
-from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.answers.shadow_models import Gate, Shadow
 from broker.alongside.model.gate_file import LONGEST_DAYS
 from broker.api.asking import At, Name, asking
 from broker.api.deciding import decided

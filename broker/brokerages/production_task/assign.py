@@ -20,7 +20,7 @@ from broker.domain.grid import OutputEndpoints
 from broker.domain.placements import NucleusAssignment, OutputPlace, TaskPlacement, WaitingTask
 from broker.domain.task_work import OutputTable
 from broker.engine.compiled.loading import task_loop_for
-from broker.engine.compiled.steps import numbered
+from broker.engine.compiled.loop_parts import numbered
 from broker.engine.shared.distribute import first_fractions
 from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.decision import DecidedBlock

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agents.service import registry
-from agents.service.configuration import ProcessSettings, config_file, load, load_process
-from agents.service.profile_file import load_profile, profile_file
+from agents.service.configuration import ProcessSettings, config_file, load, load_process, load_profile, profile_file
 from broker.brokerages.base import Rules
 from broker.brokerages.profile import NotInProfile, ProfileError, build_chain, rules_of, switched
 from broker.engine.shared.chain import RuleChain

@@ -15,8 +15,7 @@ from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.job_counts import figures_at, load_at
 from broker.engine.analysis.load_tracking import MOVING, STABILIZER
 from broker.engine.compiled.columns import FlatBlock, Moving, Outcome, UserPairs
-from broker.engine.compiled.loop_parts import LoopParts
-from broker.engine.compiled.steps import NO_NEW_WEIGHT, moving_steps, numbered
+from broker.engine.compiled.loop_parts import NO_NEW_WEIGHT, LoopParts, moving_steps, numbered
 from broker.engine.job.chunk_result import Block
 from broker.rules.contract import LoadCut
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agents.brokerage.grid_reading import GridReader
-from agents.service.configuration import config_file, load_process
-from agents.service.profile_file import profile_in_force
+from agents.service.configuration import config_file, load_process, profile_in_force
 from broker.brokerages.profile import ProfileError, build_chain
 from broker.domain.classification import DEFAULT_SHARE
 from broker.domain.ready_check import Check

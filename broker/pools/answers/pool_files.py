@@ -10,10 +10,9 @@ from broker.errors import WRONG_USAGE, BrokerError
 from broker.matching.specs.spec import JobSpecs
 from broker.pools.model.cfg import RESOURCE_LIMITS
 from broker.pools.model.declarations import Declarations
-from broker.pools.model.description import LARGEST_BYTES
+from broker.pools.model.description import LARGEST_BYTES, RequirementRefused
 from broker.pools.model.job_specs import specs_of_description
 from broker.pools.model.job_text import JobText, kind_of, read_job
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, vo_name
 from broker.pools.model.resource_text import (
     ResourceFile,

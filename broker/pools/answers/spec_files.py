@@ -14,8 +14,8 @@ from broker.matching.specs.problems import SpecRefused
 from broker.matching.specs.profiles import Profile
 from broker.matching.specs.spec import JobSpecs
 from broker.pools.answers.pool_files import RefusedInput, read_job_file, refused_in, text_of
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.job_specs import KEYWORDS, specs_of_description
-from broker.pools.model.problems import RequirementRefused
 
 
 def read_document(file: Path) -> Any:

@@ -22,8 +22,8 @@ from broker.pools.answers.pool_files import (
     specs_in,
 )
 from broker.pools.commands.pool_match import match_files
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.eligibility import Eligibility, match_pools
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resources import Resources
 from broker.pools.statements import resource_versions

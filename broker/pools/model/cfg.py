@@ -16,10 +16,11 @@ from broker.pools.model.description import (
     ONE_SPEC,
     SEVERAL_SPECS,
     Attribute,
+    Place,
+    RequirementRefused,
     Section,
     check_size,
 )
-from broker.pools.model.problems import Place, RequirementRefused
 
 _OPTION = re.compile(r'(?P<name>[^\s={}",+#]+)\s*(?P<operator>\+?=)\s*(?P<value>.*)')
 _SECTION = re.compile(r'(?P<name>[^\s={}",#]+)\s*(?P<brace>\{?)')

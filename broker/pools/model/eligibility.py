@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from broker.pools.model.literals import number_of
+from broker.pools.model.description import number_of
 from broker.pools.model.requirement import Requirement, SubmitPool
 from broker.pools.model.resources import EffectiveQueue, ParameterValue, QueueName, Resources
 

@@ -16,11 +16,14 @@ from broker.pools.model.description import (
     SEVERAL_SPECS,
     TAGS,
     Attribute,
+    NumberLiteral,
+    Place,
+    RawValue,
+    RequirementRefused,
+    Scalar,
     Section,
     check_size,
 )
-from broker.pools.model.literals import NumberLiteral, RawValue, Scalar
-from broker.pools.model.problems import Place, RequirementRefused
 
 _SPACE = re.compile(r"(?:[ \t\r\n\f\v]+|//[^\n]*|/\*(?s:.*?)\*/)*+")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -12,10 +12,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from broker.pools.model.description import REQUIREMENTS, Attribute, Section
+from broker.pools.model.description import (
+    REQUIREMENTS,
+    Attribute,
+    NumberLiteral,
+    RequirementRefused,
+    Section,
+    checked_text,
+    decimal_text,
+)
 from broker.pools.model.job_specs import KEYWORDS as SPEC_KEYWORDS
-from broker.pools.model.literals import NumberLiteral, checked_text, decimal_text
-from broker.pools.model.problems import RequirementRefused
 
 ANY = "any"
 MOST_SECONDS = 2**31 - 1

@@ -14,9 +14,15 @@ from broker.matching.specs.job_reading import SPECS, read_job
 from broker.matching.specs.problems import SpecRefused
 from broker.matching.specs.profiles import OWN, Profile
 from broker.matching.specs.spec import JobSpecs
-from broker.pools.model.description import ONE_SPEC, SEVERAL_SPECS, TAGS, Section
-from broker.pools.model.literals import NumberLiteral, decimal_text
-from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.description import (
+    ONE_SPEC,
+    SEVERAL_SPECS,
+    TAGS,
+    NumberLiteral,
+    RequirementRefused,
+    Section,
+    decimal_text,
+)
 
 KEYWORDS = (ONE_SPEC, SEVERAL_SPECS, *TAGS)
 

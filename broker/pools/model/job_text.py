@@ -10,10 +10,19 @@ from typing import Any, Literal
 
 from broker.pools.model.cfg import parse_cfg
 from broker.pools.model.declarations import NOTHING_DECLARED, Declaration, Declarations, PropertyType
-from broker.pools.model.description import Section, check_size, requirements_of
+from broker.pools.model.description import (
+    NumberLiteral,
+    Place,
+    RawValue,
+    RequirementRefused,
+    Scalar,
+    Section,
+    check_size,
+    checked_text,
+    decimal_text,
+    requirements_of,
+)
 from broker.pools.model.jdl import parse_jdl
-from broker.pools.model.literals import NumberLiteral, RawValue, Scalar, checked_text, decimal_text
-from broker.pools.model.problems import Place, RequirementRefused
 from broker.pools.model.requirement import (
     MOST_VALUES,
     SHOWN_NAME,

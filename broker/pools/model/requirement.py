@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from broker.json_depth import is_too_deep
-from broker.pools.model.literals import checked_text, decimal_text
-from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.description import RequirementRefused, checked_text, decimal_text
 
 FORMAT, PREFIX = "submitpool/1", "sp1-"
 MOST_REQUIREMENTS, MOST_VALUES = 64, 64

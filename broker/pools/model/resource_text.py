@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from broker.pools.model.cfg import RESOURCE_LIMITS, parse_cfg
 from broker.pools.model.declarations import NOTHING_DECLARED, Declaration, Declarations, PropertyType
-from broker.pools.model.description import Section, check_size
-from broker.pools.model.literals import NumberLiteral, number_of, plain_text
+from broker.pools.model.description import NumberLiteral, Section, check_size, number_of, plain_text
 from broker.pools.model.resources import ComputingElement, Level, Parameters, ParameterValue, Resources, Site
 from broker.pools.model.tables import parse_json, yaml_tables
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import yaml
 
 from broker.json_depth import is_too_deep
-from broker.pools.model.literals import NumberLiteral
-from broker.pools.model.problems import Place, RequirementRefused
+from broker.pools.model.description import NumberLiteral, Place, RequirementRefused
 
 
 def parse_json(text: str, deepest: int) -> Any:

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from broker.domain.arrays import Bools, Ints
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.eligibility import evaluate
 from broker.pools.model.panda_queues import panda_queues, tags_of_places
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resources import QueueName, Resources
 from broker.store.connection.array_transfer import copy_integers, integers_of

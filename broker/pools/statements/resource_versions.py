@@ -9,8 +9,8 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from broker.errors import Refused
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.panda_queues import document_of
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.resource_text import Finding, ResourceFile, WrongResources, read_resources
 from broker.snapshot.raw import BadValueError, json_object
 from broker.store.connection.tables import TableCatalogue

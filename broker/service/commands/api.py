@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from broker.cli.context import open_store, settings_of
-from broker.cli.extras import is_installed, require
+from broker.cli.context import is_installed, open_store, require, settings_of
 from broker.cli.output import remark
 from broker.errors import FAILED
-from broker.package_owners import require_own_packages
+from broker.resources import require_own_packages
 
 if TYPE_CHECKING:
     from broker.api.process import MakeParts, Running

@@ -15,15 +15,20 @@ from typing import Annotated
 import typer
 
 from agents.service import fault_points, json_log, registry
-from agents.service.configuration import AgentsConfiguration, config_file, load, load_process, sections_to_run
+from agents.service.configuration import (
+    AgentsConfiguration,
+    config_file,
+    load,
+    load_process,
+    profile_in_force,
+    sections_to_run,
+)
 from agents.service.leadership import LeaseKeeper, holder_name
-from agents.service.profile_file import profile_in_force
 from agents.service.runtime import Service, enabled_agents
-from broker.cli.context import open_store, settings_of
-from broker.cli.extras import require
+from broker.cli.context import open_store, require, settings_of
 from broker.cli.rendering.cells import remark, utc
 from broker.errors import FAILED, REFUSED
-from broker.package_owners import require_own_packages
+from broker.resources import require_own_packages
 from broker.settings import Settings
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import forget_clock

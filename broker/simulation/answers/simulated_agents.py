@@ -14,8 +14,7 @@ import sqlalchemy as sa
 
 from agents.service import configuration, registry
 from agents.service.base import Agent, CycleRequest
-from agents.service.configuration import ProcessSettings
-from agents.service.profile_file import load_profile
+from agents.service.configuration import ProcessSettings, load_profile
 from broker.decisions.answers.agent_cycle import TASK_AGENT, run_leased, section_named
 from broker.domain.decisions import RETRY_AFTER
 from broker.simulation.model.comparing import Case, CaseResult, simulate_with

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.cli.context import duration, moment_of, open_store
-from broker.cli.extras import require
+from broker.cli.context import duration, moment_of, open_store, require
 from broker.cli.output import print_json, print_table, remark
 from broker.domain.instants import aware
 from broker.errors import FAILED

@@ -15,8 +15,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from broker import resources
-from broker.cli.context import open_store, settings_of
-from broker.cli.extras import require
+from broker.cli.context import open_store, require, settings_of
 from broker.cli.output import console, print_json
 from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.decisions.answers.explain import answers_about

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.brokerages.profile import Profile
-from broker.cli.extras import require
+from broker.cli.context import require
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import read_proposals
 from broker.simulation.answers.simulated_agents import check_agents_only

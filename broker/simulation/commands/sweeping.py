@@ -8,7 +8,7 @@ from time import monotonic
 
 import typer
 
-from broker.cli.extras import require
+from broker.cli.context import require
 from broker.cli.output import remark
 from broker.gdpconfig.proposals import Proposal
 from broker.simulation.commands.documents import asked_of

@@ -11,9 +11,9 @@ from broker.errors import Refused
 from broker.formats.model.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
 from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in, specs_in
 from broker.pools.model.declarations import Declarations
+from broker.pools.model.description import RequirementRefused
 from broker.pools.model.eligibility import match_pools
 from broker.pools.model.job_request import JobRequest, job_request, plain_value
-from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, vo_name
 from broker.pools.model.resources import Resources
 from broker.pools.statements.pool_registration import Asked

@@ -22,8 +22,7 @@ from broker.store.decisions.stored_cycles import cycle_keys, read_cycle, whole
 from broker.tuning.answers.canaries import proposals_of
 from broker.tuning.statements.gdpconfig_rows import Json, TuningStore
 from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
-from broker.whatif.model.cases import Change, ProfileRules
-from broker.whatif.model.changes import Switch, with_switches
+from broker.whatif.model.cases import Change, ProfileRules, Switch, with_switches
 from broker.whatif.model.comparison import summary_document, task_documents, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer
 

@@ -36,8 +36,7 @@ from broker.whatif.commands.what_if import (
     report_skipped_tasks,
 )
 from broker.whatif.commands.what_if_report import baseline_words
-from broker.whatif.model.cases import Case, Change, ProfileRules
-from broker.whatif.model.changes import Switch, read_switches, with_switches
+from broker.whatif.model.cases import Case, Change, ProfileRules, Switch, read_switches, with_switches
 from broker.whatif.model.comparison import Difference, Totals, mean_of, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer, answer_on_cluster
 from broker.whatif.model.plot import check_plot, plot_sweep

@@ -31,8 +31,16 @@ from broker.gdpconfig.catalogue import Catalogue, shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
 from broker.whatif.answers.stored_cases import Selection, StoredCases, scenario_cases, stored_cases
 from broker.whatif.commands.what_if_report import show
-from broker.whatif.model.cases import Case, Change, ProfileRules, QueueField
-from broker.whatif.model.changes import Switch, read_fields, read_switches, with_switches
+from broker.whatif.model.cases import (
+    Case,
+    Change,
+    ProfileRules,
+    QueueField,
+    Switch,
+    read_fields,
+    read_switches,
+    with_switches,
+)
 from broker.whatif.model.comparison import task_documents, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer
 from broker.whatif.model.plot import check_plot, plot_difference

@@ -1,16 +1,24 @@
-"""One stored cycle with all that is needed to decide it again, in a form that travels to another process. Pure."""
+"""A stored cycle in a form that travels to another process, and what a comparison changes in it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from broker.brokerages.profile import Profile
+from broker.brokerages.profile import Profile, ProfileError, build_chain, switched
 from broker.domain.decisions import StoredOutcome
+from broker.domain.queue_fields import PARAMETERS, READ_FIELDS, BadFieldValue, field_value
+from broker.engine.shared.chain import RuleChain
+from broker.errors import WRONG_USAGE, BrokerError, NotFound, Refused, did_you_mean
 from broker.gdpconfig.proposals import Proposal
 from broker.gdpconfig.publish import Published
-from broker.snapshot.raw import SourceState
+from broker.rules.registry import RuleError
+from broker.snapshot.raw import BadValueError, RawSource, Rows, SourceState, json_object
+from broker.snapshot.sources.pins import PIN_COLUMNS, PINS, TABLE
+from broker.snapshot.sources.queues import QUEUES
 
 
 @dataclass(frozen=True)
@@ -105,3 +113,173 @@ class Change:
     proposals: tuple[Proposal, ...]
     rules: ProfileRules
     fields: tuple[QueueField, ...] = ()
+
+
+_SPAN = timedelta(days=1)
+
+
+class NotAField(BrokerError):
+    """A text that names no field of a queue with a value that it takes."""
+
+    exit_status = WRONG_USAGE
+
+
+class NoSuchQueue(NotFound):
+    """The snapshot has no queue of that name."""
+
+
+def read_fields(queue: str, texts: Sequence[str]) -> tuple[QueueField, ...]:
+    """What ``FIELD=VALUE`` texts say of a queue.
+
+    Raises:
+        NotAField: a text is of another form, names no field, or a value that it does not take.
+    """
+    found: dict[str, QueueField] = {}
+    for text in texts:
+        field, equals, value = text.partition("=")
+        if not equals or not field.strip():
+            raise NotAField(f"not FIELD=VALUE: {text[:80]!r}", "--queue", "write it as maxrss=32000 or status=offline")
+        if field in found:
+            raise NotAField(f"{field[:80]} is there twice", "--queue", "name it once")
+        try:
+            found[field] = QueueField(queue, field, field_value(field, value, READ_FIELDS))
+        except BadFieldValue as error:
+            raise NotAField(str(error), f"{field[:80]}={value[:80]}", error.accepts) from error
+    return tuple(found.values())
+
+
+def _values(
+    one: QueueField,
+    queue: str,
+    sources: Mapping[str, RawSource],
+    pins: Mapping[tuple[str, str], tuple[object, ...]],
+) -> dict[str, object]:
+    """The values of the fields of CRIC that a change comes to: what stands in ``params`` is a part of a field."""
+    if one.field not in PARAMETERS:
+        return {one.field: one.value}
+    data = _description(queue, sources)
+    for name in ("params", "catchall"):
+        if (queue, name) in pins:
+            data[name] = json.loads(str(pins[queue, name][PIN_COLUMNS.index("value")]))
+    params = data.get("params") if isinstance(data.get("params"), dict) else {}
+    others = {name: value for name, value in dict(params or {}).items() if name != one.field}
+    if one.value is not False:
+        return {"params": {**others, one.field: one.value}}
+    items = [item.strip() for item in str(data.get("catchall") or "").split(",")]
+    return {"params": others, "catchall": ",".join(item for item in items if item and not item.startswith(one.field))}
+
+
+def _description(queue: str, sources: Mapping[str, RawSource]) -> dict[str, Any]:
+    """What CRIC says of a queue; empty where that cannot be read, so that the queue is none of the snapshot either."""
+    for row in sources[QUEUES.name].rows("schedconfig_json").records():
+        try:
+            data = json_object(row["data"], "data")
+        except BadValueError:
+            continue
+        if queue == (data.get("nickname") or row["panda_queue"]):
+            return data
+    return {}
+
+
+def with_fields(
+    sources: Mapping[str, RawSource], taken_at: datetime, known: Collection[str], fields: Sequence[QueueField]
+) -> dict[str, RawSource]:
+    """Sources of a snapshot with the fields held at the values.
+
+    Args:
+        sources: by name.
+        taken_at: the instant of the snapshot (aware).
+        known: names of its queues.
+        fields: to hold.
+
+    Raises:
+        NoSuchQueue: none of ``known`` is meant by the name of a queue.
+    """
+    by_folded = {name.casefold(): name for name in known}
+    pins: dict[tuple[str, str], tuple[object, ...]] = {}
+    held = sources.get(PINS.name, RawSource(PINS.name, {}))
+    for row in held.rows("queue_pins").records():
+        pins[str(row["queue"]), str(row["field"])] = tuple(row[name] for name in PIN_COLUMNS)
+    for one in fields:
+        queue = one.queue if one.queue in known else by_folded.get(one.queue.casefold())
+        if queue is None:
+            remedy = did_you_mean(one.queue, known, "broker queues lists all")
+            raise NoSuchQueue(f"there is no queue {one.queue[:80]}", "broker.snapshots", remedy)
+        for name, value in _values(one, queue, sources, pins).items():
+            held_at = json.dumps(value), "what-if", "what-if", taken_at - _SPAN, taken_at + _SPAN
+            pins[queue, name] = queue, name, *held_at
+    laid = RawSource(PINS.name, {TABLE: Rows(PIN_COLUMNS, tuple(pins.values()))}, held.newest)
+    return {**sources, PINS.name: laid}
+
+
+_STATES = {"on": True, "off": False}
+
+
+class UnknownRule(NotFound):
+    """No brokerage has a rule of that name, and no installed package offers one."""
+
+
+class NotASwitch(BrokerError):
+    """A text that is not of the form ``NAME=on|off``."""
+
+    exit_status = WRONG_USAGE
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One rule, by its name or its code, and whether it takes part."""
+
+    rule: str
+    on: bool
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        return f"{self.rule}={'on' if self.on else 'off'}"
+
+
+def read_switches(texts: Iterable[str]) -> tuple[Switch, ...]:
+    """What ``NAME=on|off`` texts say.
+
+    Raises:
+        NotASwitch: a text is of another form.
+        Refused: a rule is there twice.
+    """
+    found: dict[str, Switch] = {}
+    for text in texts:
+        name, _, state = text.partition("=")
+        if not name.strip() or state.strip().lower() not in _STATES:
+            raise NotASwitch(f"{text[:60]!r} is not of the form NAME=on or NAME=off", "", "see broker rules for names")
+        switch = Switch(name.strip(), _STATES[state.strip().lower()])
+        if switch.rule in found:
+            raise Refused(f"{found[switch.rule]} and {switch} contradict each other", "", f"name {switch.rule} once")
+        found[switch.rule] = switch
+    return tuple(found.values())
+
+
+def with_switches(profile: Profile, switches: Iterable[Switch]) -> Profile:
+    """The profile with rules switched, in every brokerage that has them; a code stands for all rules that give it.
+
+    Raises:
+        UnknownRule: no brokerage has such a rule; similar names are told.
+    """
+    by_code = _names_by_code(profile)
+    states: dict[str, bool] = {}
+    for switch in switches:
+        names = by_code.get(switch.rule, {switch.rule})
+        states.update(dict.fromkeys(sorted(names), switch.on))
+    try:
+        return switched(profile, states)
+    except (ProfileError, RuleError) as error:
+        raise UnknownRule(str(error), "--rule", "broker rules BROKERAGE lists them") from error
+
+
+def _names_by_code(profile: Profile) -> dict[str, set[str]]:
+    """The names of the rules that give a code, but for codes that are names themselves."""
+    entries = (entry.model_copy(update={"without": ()}) for entry in profile.brokerages)
+    rules = [rule for entry in entries for rule in build_chain(entry, RuleChain)]
+    names = {rule.name for rule in rules}
+    found: dict[str, set[str]] = {}
+    for rule in rules:
+        if rule.code not in names:
+            found.setdefault(rule.code, set()).add(rule.name)
+    return found

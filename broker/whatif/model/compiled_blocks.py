@@ -16,8 +16,7 @@ from broker.brokerages.job.assign_compiled import CompiledCycle
 from broker.brokerages.job.assigned import CANDIDATES_FULL
 from broker.domain.arrays import AnyArray, Ints
 from broker.engine.compiled.columns import FlatBlock, Outcome
-from broker.engine.compiled.loop_parts import LoopParts
-from broker.engine.compiled.steps import NO_NEW_WEIGHT
+from broker.engine.compiled.loop_parts import NO_NEW_WEIGHT, LoopParts
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import NO_CANDIDATES
 

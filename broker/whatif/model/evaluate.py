@@ -34,8 +34,7 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.draft import KeptBuilds
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
-from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts
-from broker.whatif.model.changes import with_fields
+from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts, with_fields
 from broker.whatif.model.comparison import Difference, difference
 from broker.whatif.model.outcome_columns import Compared, Side
 from broker.whatif.model.variants import (

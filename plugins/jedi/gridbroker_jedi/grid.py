@@ -13,8 +13,7 @@ import sqlalchemy as sa
 
 from agents.brokerage.agent import tables_class
 from agents.brokerage.grid_reading import GridReader, GridReading, grid_reader
-from agents.service.configuration import config_file, load_process
-from agents.service.profile_file import load_profile
+from agents.service.configuration import config_file, load_process, load_profile
 from broker.alongside.statements.copy_records import copied_at
 from broker.brokerages.base import Rules
 from broker.brokerages.profile import ProfileError, rules_of

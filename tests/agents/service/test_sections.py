@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.service import configuration, registry
-from agents.service.configuration import sections_to_run
-from agents.service.profile_file import load_profile
+from agents.service.configuration import load_profile, sections_to_run
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from broker.brokerages.job.assigned import AssignedChunk
 from broker.domain.decisions import DecisionRecord
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.compiled import loading
-from broker.engine.compiled.steps import moving_steps
+from broker.engine.compiled.loop_parts import moving_steps
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Load, LoadCut

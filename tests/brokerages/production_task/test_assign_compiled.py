@@ -15,7 +15,7 @@ from broker.brokerages.production_task.assign import STREAM, AssignedTask, assig
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
 from broker.engine.compiled import loading
-from broker.engine.compiled.steps import numbered
+from broker.engine.compiled.loop_parts import numbered
 from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.decision import decisive_position
 from broker.engine.task.placing import drawn

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.service.profile_file import load_profile
+from agents.service.configuration import load_profile
 from broker.brokerages.profile import rules_of
 from broker.rules.contract import Filter
 from tests.rules.analysis_job.analysis_cases import kept, rejected

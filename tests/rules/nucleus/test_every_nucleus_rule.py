@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.service.profile_file import load_profile
+from agents.service.configuration import load_profile
 from broker.brokerages.production_task.brokerage import (
     FILTERS,
     LOAD_WEIGHTS,

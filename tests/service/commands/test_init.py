@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.service.configuration import config_file, load_process
-from agents.service.profile_file import profile_in_force
+from agents.service.configuration import config_file, load_process, profile_in_force
 from broker.settings import read_settings
 from broker.store.connection.database import Database
 from broker.store.schema.migrate import upgrade

@@ -107,7 +107,7 @@ def _rich(seed: int, kind: str) -> dict[str, Any]:
 
 def kinds_of(profile: str) -> tuple[str, ...]:
     """The brokerages of a profile that PanDA has, too."""
-    from agents.service.profile_file import load_profile
+    from agents.service.configuration import load_profile
 
     return tuple(one.brokerage for one in load_profile(profile).brokerages if one.brokerage in KINDS)
 
