@@ -31,7 +31,7 @@ from broker.grid.commands.nucleus import show_nuclei, show_nucleus
 from broker.grid.commands.queues import show_queue_answer, show_queues
 from broker.grid.commands.shares import show_shares
 from broker.history.answers.history import History
-from broker.history.answers.job_models import JobAnswer, JobList
+from broker.history.answers.job_models import JobAnswer, JobFilters, JobList
 from broker.history.answers.list_models import Reasons, TaskList, UserAnswer
 from broker.history.commands.history import show_history
 from broker.history.commands.jobs import show_job, show_jobs
@@ -114,7 +114,7 @@ def _tasks(client: BrokerClient, given: Arguments) -> Document:
 
 
 def _jobs(client: BrokerClient, given: Arguments) -> Document:
-    filters = {name: given.get(name) for name in ("task", "queue", "state", "error", "after")}
+    filters = {name: given.get(name) for name in JobFilters.model_fields if name != "limit"}
     return client.jobs(**filters, limit=min(given["limit"], MOST_LINES))
 
 
