@@ -1,4 +1,4 @@
-"""One stored cycle measured, in whatever process: all that is needed comes with it."""
+"""One stored cycle measured against the best placement of its jobs, in another process: what it needs comes with it."""
 
 from __future__ import annotations
 

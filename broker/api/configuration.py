@@ -1,4 +1,4 @@
-"""``config/api.yaml`` as typed values."""
+"""``config/api.yaml`` as typed values: where the API listens, whom it believes, and what it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print; see `broker.cli.rendering`.
+"""Output of commands, as ``--format`` asks; see `broker.cli.rendering`.
 
 Tables and sentences: fitted to a terminal, separated by tabs in a pipe, CSV or every column when asked.
 

@@ -1,6 +1,4 @@
-"""The analysis job brokerage.
-
-The analysis job brokerage: its rules, in order, with the reason for each position.
+"""The analysis job brokerage: its rules, in order, with the reason for each position.
 
 Source: ATLAS Analysis Job Brokerage. The order is PanDA's: first what keeps a queue out for good, then what may
 clear by itself.

@@ -1,6 +1,4 @@
-"""The generic job brokerage.
-
-The generic job brokerage: its rules, in order, with the reason for each position.
+"""The generic job brokerage: its rules, in order, with the reason for each position.
 
 Source: PanDA JEDI, GenJobBroker. The order is PanDA's, so that its operators find their way.
 """

@@ -1,6 +1,4 @@
-"""The production job brokerage.
-
-The production job brokerage: its rules, in order, with the reason for each position.
+"""The production job brokerage: its rules, in order, with the reason for each position.
 
 Source: ATLAS Production Job Brokerage. The order is PanDA's, so that its operators find their way; the result does not
 depend on it, but for the code that is shown: the first rule that rejects for good, else the last that rejects for now.

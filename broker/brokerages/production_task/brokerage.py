@@ -1,6 +1,4 @@
-"""The production task brokerage.
-
-The production task brokerage: its rules, in order, with the reason for each position.
+"""The production task brokerage: its rules, in order, with the reason for each position.
 
 Source: ATLAS Production Task Brokerage; Special Brokerage for ATLAS Full-chain. The order is PanDA's. A nucleus that a
 rule rejects is gone, so the order decides the code that is shown, and which nuclei are left when the check of data

@@ -1,4 +1,4 @@
-"""All queues in short.
+"""The list of queues, each with its state, load and what decisions made of it.
 
 The places of queues on the map, by tier and cloud, and where jobs went in the last hour.
 """

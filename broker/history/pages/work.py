@@ -1,4 +1,4 @@
-"""Users, pools, single jobs, runs under way."""
+"""Pages of what was asked for: a user's tasks, a pool, jobs, what waits by reason, and runs under way."""
 
 from __future__ import annotations
 

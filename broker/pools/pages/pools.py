@@ -1,4 +1,4 @@
-"""The list of SubmitPools."""
+"""The page ``/pools``: the list of SubmitPools."""
 
 from __future__ import annotations
 

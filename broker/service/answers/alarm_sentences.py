@@ -1,4 +1,4 @@
-"""Render alarms as sentences."""
+"""Alarms as sentences, for commands, pages and messages."""
 
 from __future__ import annotations
 
