@@ -56,6 +56,7 @@ FIGURES: Mapping[str, Figure] = {
     "wasted_hs06s": Figure("wasted HS06 h", "work of runs that failed or were lost, HS06 h", 3600.0),
     "drained_core_s": Figure("drained core h", "cores kept idle for wide jobs, core h", 3600.0),
     "finished": Figure("finished", "jobs finished", 1.0, high_is_better=True),
+    "vo_deviation": Figure("VO dev %", "deviation of VOs from their targets, %", 0.01),
 }
 """All figures, in the order of tables."""
 

@@ -27,7 +27,7 @@ from broker.simulation.model.real.grid_rows import instant
 from broker.simulation.model.real.grid_tables import GridTables, Row, Tables, merged
 from broker.simulation.model.real.snapshots import SnapshotKeeper
 from broker.simulation.model.real.work_tables import rebrokered_rows, task_tables, waiting_tables
-from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.scenario import VO, Scenario
 from broker.store.connection.database import Database
 from broker.store.scenarios import load_dump, scenario_file
 from broker.whatif.answers.stored_cases import scratch_database
@@ -56,6 +56,10 @@ class ThroughDatabase:
     def __init__(
         self, scenario: Scenario, seed: int, database: Database, profile: str = "seed", config: Sequence[Row] = ()
     ) -> None:
+        if scenario.vos != (VO,):
+            raise SimulationError(
+                f"VOs {', '.join(scenario.vos)}", "--through-database", f"only {VO} is simulated through a database"
+            )
         self.scenario, self.seed, self.name = scenario, seed, profile
         keeper = SnapshotKeeper(scenario)
         names = [str(name) for name in keeper.base.nuclei.name]

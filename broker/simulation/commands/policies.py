@@ -16,7 +16,7 @@ from broker.simulation.model.comparing import Case, ScenarioOf
 from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.policies.base import PROFILES, find_policy
 from broker.simulation.model.real.brokered import read_own_profile
-from broker.simulation.model.real.grid_rows import VO
+from broker.simulation.model.scenario import VO
 
 DEFAULT = "seed"
 

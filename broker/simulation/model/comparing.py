@@ -17,7 +17,7 @@ from broker.simulation.model.intervals import Interval, holm, interval, paired, 
 from broker.simulation.model.loop import ClosedLoop, Run
 from broker.simulation.model.merit import Stats, stats
 from broker.simulation.model.policies.base import Factory, find_policy
-from broker.simulation.model.real.brokered import Brokered
+from broker.simulation.model.real.several_vos import by_profile
 from broker.simulation.model.running_figures import SummedFigures
 from broker.simulation.model.scenario import Scenario
 
@@ -73,7 +73,7 @@ def simulate_case(case: Case) -> CaseResult:
     Raises:
         SimulationError: its scenario cannot be simulated, or there is no such policy.
     """
-    factory = find_policy(case.policy) if case.profile is None else partial(Brokered, profile=case.profile)
+    factory = find_policy(case.policy) if case.profile is None else partial(by_profile, profile=case.profile)
     values = dict(case.values)
 
     def made(scenario: Scenario, seed: int) -> Any:

@@ -24,8 +24,15 @@ def violations(grid: Grid) -> list[str]:
     if starting + running < sum(len(jobs) for jobs in grid.running):
         found.append(f"{starting + running:.0f} jobs counted as starting or running")
     found += [] if grid.workers is None else grid.workers.violations()
-    found += _jobs(grid) + _bytes(grid) + _shares(grid)
+    found += _vos(grid) + _jobs(grid) + _bytes(grid) + _shares(grid)
     return found
+
+
+def _vos(grid: Grid) -> list[str]:
+    queues = grid.scenario.queues
+    there = [job for jobs in (*grid.running, *grid.waiting_jobs) for job in jobs]
+    wrong = [job for job in there if not queues[job.queue].takes(job.task.task.vo)]
+    return [f"{queues[job.queue].name}: a job of VO {job.task.task.vo}" for job in wrong]
 
 
 def _jobs(grid: Grid) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from broker.simulation.model.errors import SimulationError
 from broker.simulation.model.events import EventQueue
 from broker.simulation.model.grid import Grid
 from broker.simulation.model.information import GridView, Information
@@ -257,6 +258,10 @@ class ClosedLoop:
         grid.tally.decided_chunks += len(due)
         for assignment in assignments:
             state = grid.tasks[assignment.task]
+            queue = self.scenario.queues[assignment.queue]
+            if not queue.takes(state.task.vo):
+                wrong = f"jobs of VO {state.task.vo} at queue {queue.name}, which does not take them"
+                raise SimulationError(wrong, f"policy {self.policy.name}", "correct the policy")
             if assignment.queue in state.left:
                 state.returns += assignment.jobs
                 grid.tally.returned += assignment.jobs

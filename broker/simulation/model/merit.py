@@ -58,6 +58,7 @@ class Stats:
         wasted_hs06s: of runs that failed or were lost.
         drained_core_s: of cores kept idle for a wide job.
         finished: jobs done in the window.
+        vo_deviation: as ``share_deviation``, of the shares of each VO together; NaN where there is one VO.
     """
 
     delivered: float
@@ -84,6 +85,7 @@ class Stats:
     wasted_hs06s: float
     drained_core_s: float
     finished: float
+    vo_deviation: float = math.nan
 
     def as_dict(self) -> dict[str, float]:
         """The figures by name, for tables and JSON."""
@@ -128,6 +130,7 @@ def stats(run: Run) -> Stats:
         wasted_hs06s=float(parts.busy_hs06s[parts.bad].sum()),
         drained_core_s=run.drained_core_s,
         finished=float(finished),
+        vo_deviation=mean_vo_deviation(run, inside),
     )
 
 
@@ -209,8 +212,22 @@ def share_deviation(got: Floats, targets: Floats, demand: Floats) -> float:
 
 def mean_share_deviation(run: Run, inside: Bools) -> float:
     """Mean deviation over the samples of a run that are ``inside``."""
-    targets = np.array([weight for _, weight in run.scenario.shares])
-    rows = zip(run.series.share_hs06[inside], run.series.share_demand[inside], strict=True)
+    return _mean_deviation(run, inside, np.eye(len(run.scenario.shares)))
+
+
+def mean_vo_deviation(run: Run, inside: Bools) -> float:
+    """Mean deviation of VOs, whose shares count together, over the samples that are ``inside``; NaN for one VO."""
+    scenario = run.scenario
+    if len(scenario.vos) < 2:
+        return math.nan
+    of_vo = [[float(scenario.vo_of(share) == vo) for vo in scenario.vos] for share in range(len(scenario.shares))]
+    return _mean_deviation(run, inside, np.array(of_vo))
+
+
+def _mean_deviation(run: Run, inside: Bools, part_of: Floats) -> float:
+    """The mean over samples, of parts that shares (rows) belong to (columns)."""
+    targets = np.array([weight for _, weight in run.scenario.shares]) @ part_of
+    rows = zip(run.series.share_hs06[inside] @ part_of, run.series.share_demand[inside] @ part_of, strict=True)
     values = np.array([share_deviation(got, targets, demand) for got, demand in rows])
     return _mean(values[~np.isnan(values)])
 

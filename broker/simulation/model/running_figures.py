@@ -15,7 +15,14 @@ from broker.domain.arrays import Bools, Floats
 from broker.simulation.model.grid import Grid
 from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.loop import Run
-from broker.simulation.model.merit import Stats, capacity_hs06s, jain_of, mean_share_deviation, window_of
+from broker.simulation.model.merit import (
+    Stats,
+    capacity_hs06s,
+    jain_of,
+    mean_share_deviation,
+    mean_vo_deviation,
+    window_of,
+)
 from broker.simulation.model.merit_parts import finish_of, run_parts, slowdowns_of, tail_of, waits_of, work_of
 from broker.simulation.model.records import RunColumns
 from broker.simulation.model.scenario import Scenario
@@ -174,6 +181,7 @@ class SummedFigures:
             wasted_hs06s=sums["wasted"].total,
             drained_core_s=run.drained_core_s,
             finished=float(self._finished),
+            vo_deviation=mean_vo_deviation(run, inside),
         )
 
     def _jain(self) -> float:

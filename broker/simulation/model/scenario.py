@@ -15,6 +15,8 @@ from broker.simulation.model.scenario_times import check_times, refuse
 from broker.snapshot.raw import RawSource
 
 PullOrPush = Literal["pull", "push"]
+#: The VO of tasks and shares that name none.
+VO = "atlas"
 #: Most jobs of a task and cores of a queue: beyond these a simulation would go out of memory.
 MOST_JOBS, MOST_CORES = 1_000_000, 10_000_000
 
@@ -48,6 +50,7 @@ class Queue:
         efficiency_of_type: factor of the efficiency of jobs by type of processing, 1 where it is not named.
         published: fields of its description (``schedconfig_json``) that stand in place of the made ones.
         software: its document of ``sw_tags``; None for software that is alike everywhere, empty for none at all.
+        vos: that it takes jobs of; none for all.
         worker_wait: median in seconds, and spread of ln, of the time that its workers wait in the batch system before
             they can take a slot; None: as the scenario says.
     """
@@ -69,11 +72,16 @@ class Queue:
     published: dict[str, Any] = field(default_factory=dict)
     software: dict[str, Any] | None = None
     worker_wait: tuple[float, float] | None = None
+    vos: tuple[str, ...] = ()
 
     @property
     def cores(self) -> int:
         """Cores of all nodes."""
         return self.nodes * self.node_cores
+
+    def takes(self, vo: str) -> bool:
+        """Whether it takes jobs of a VO."""
+        return not self.vos or vo in self.vos
 
 
 @dataclass(frozen=True)
@@ -116,6 +124,7 @@ class Task:
         running_at: queue at which all its jobs run from the beginning; -1 for a task that arrives.
         scouted: whether its scouts have run before.
         on_tape: whether its input is read from tape first.
+        vo: whose it is; that of its share.
     """
 
     number: int
@@ -134,6 +143,7 @@ class Task:
     running_at: int = -1
     scouted: bool = False
     on_tape: bool = False
+    vo: str = VO
 
 
 class ComingTasks(Protocol):
@@ -176,7 +186,7 @@ class Scenario:
     Attributes:
         link_bytes_s: bandwidth of each pair of different sites; ``default_link_bytes_s`` where it is not named.
         transfers_a_link: output transfers at one time; more wait in the order in which they came.
-        shares: leaf shares with their target weights.
+        shares: leaf shares with their target weights; ``share_vos`` the VO of those of another one than ``VO``.
         tasks: in the order of arrival; those with parents arrive when these are done.
         closed: no further tasks arrive, so that the makespan is defined.
         cycle_s: between two cycles of the job brokerages; ``task_cycle_s`` of the task brokerage.
@@ -234,6 +244,7 @@ class Scenario:
     transfer_outages: tuple[TransferOutage, ...] = ()
     known: tuple[RawSource, ...] = ()
     requests: Requests = "asked"
+    share_vos: dict[str, str] = field(default_factory=dict)
     tape: Tape = field(default_factory=Tape)
     workers: Workers = field(default_factory=Workers)
     coming: ComingTasks | None = None
@@ -242,6 +253,15 @@ class Scenario:
     def end_s(self) -> float:
         """The end of the simulated time."""
         return self.days * 86_400.0
+
+    def vo_of(self, share: int) -> str:
+        """The VO of a share."""
+        return self.share_vos.get(self.shares[share][0], VO)
+
+    @property
+    def vos(self) -> tuple[str, ...]:
+        """The VOs of all shares, in the order of these."""
+        return tuple(dict.fromkeys(self.vo_of(share) for share in range(len(self.shares))))
 
 
 def check(scenario: Scenario) -> Scenario:
@@ -340,20 +360,28 @@ def check_task(scenario: Scenario, task: Task) -> Task:
         refuse(f"{task.jobs} jobs at {task.arrival_s} s", where, "give at least one job and a time not below 0")
     if not 0 <= task.share < len(scenario.shares):
         refuse(f"there is no share {task.share}", where, "name a share of the scenario")
+    if task.vo != scenario.vo_of(task.share):
+        name = scenario.shares[task.share][0]
+        refuse(
+            f"VO {task.vo}, and share {name} of VO {scenario.vo_of(task.share)}", where, "give share_vos, or another"
+        )
     if not (0 < task.work_factor < math.inf and 0 < task.memory_factor < math.inf and 0 <= task.failure_rate <= 1):
         refuse("work_factor, memory_factor or failure_rate", where, "give positive factors, a rate from 0 to 1")
     if not -1 <= task.running_at < len(scenario.queues):
         refuse(f"there is no queue {task.running_at}", where, "name a queue by position, from 0")
+    if task.running_at >= 0 and not scenario.queues[task.running_at].takes(task.vo):
+        refuse(f"queue {scenario.queues[task.running_at].name} takes no jobs of {task.vo}", where, "name another")
     return task
 
 
 def _check_fit(scenario: Scenario) -> None:
-    shapes = {(task.kind) for task in scenario.tasks}
-    for name in sorted(shapes):
+    for name, vo in sorted({(task.kind, task.vo) for task in scenario.tasks}):
         kind = scenario.kinds[name]
-        if not any(fits(queue, kind) for queue in scenario.queues):
+        if not any(fits(queue, kind) and queue.takes(vo) for queue in scenario.queues):
+            whose = "" if vo == VO else f" that takes VO {vo}"
+            needs = f"{kind.cores} cores and {kind.cores * kind.memory_gb_core:g} GB"
             refuse(
-                f"jobs of kind {name} fit no queue: {kind.cores} cores and {kind.cores * kind.memory_gb_core:g} GB",
+                f"jobs of kind {name} fit no queue{whose}: {needs}",
                 scenario.name,
                 "give a queue a node of that size, or remove the tasks of that kind",
             )

@@ -170,6 +170,8 @@ def _fields(content: Mapping[str, Any], place: str) -> dict[str, Any]:
             made[key] = tuple(_made(_LISTS[key], entry, f"{where}[{n}]") for n, entry in enumerate(entries))
         elif key == "shares":
             made[key] = tuple((str(share), _number(weight, where)) for share, weight in dict(value).items())
+        elif key == "share_vos":
+            made[key] = {str(share): str(vo) for share, vo in dict(value).items()}
         elif key == "link_bytes_s":
             made[key] = {(int(a), int(b)): _number(rate, where) for a, b, rate in value}
         else:

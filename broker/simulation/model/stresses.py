@@ -111,7 +111,10 @@ def one_vo(parameters: GridParameters, seed: int) -> Scenario:
     """Five VOs are each to have a fifth, and one sends four fifths of the work, more than the grid can do."""
     load = VO_LOAD if parameters.load is None else parameters.load
     quiet = dataclasses.replace(parameters, load=load, outage_mean_days=0.0)
-    return generate(quiet, seed, shares=VOS)
+    made = generate(quiet, seed, shares=VOS)
+    vos = {name: name for name, _ in made.shares}
+    tasks = tuple(dataclasses.replace(task, vo=made.shares[task.share][0]) for task in made.tasks)
+    return check(dataclasses.replace(made, tasks=tasks, share_vos=vos))
 
 
 def _out(scenario: Scenario, sites: tuple[int, ...] = (), links: tuple[tuple[int, int], ...] = ()) -> Scenario:

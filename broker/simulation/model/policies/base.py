@@ -31,7 +31,7 @@ SHIPPED = {
     "data_first": "broker.simulation.model.policies.simple:DataFirst",
 }
 #: What decides by a profile: each shipped profile with these is a policy of its name.
-BY_PROFILE = "broker.simulation.model.real.brokered:Brokered"
+BY_PROFILE = "broker.simulation.model.real.several_vos:by_profile"
 PROFILES = ("seed", "panda", "flow", "demo")
 
 
@@ -122,6 +122,11 @@ def find_policy(name: str) -> Factory:
     return factory
 
 
+def taking(scenario: Scenario) -> dict[str, Bools]:
+    """(U,) by VO, the queues that take its jobs."""
+    return {vo: np.array([q.takes(vo) for q in scenario.queues], dtype=np.bool_) for vo in scenario.vos}
+
+
 class FittingQueues:
     """Which queues a job of a task fits, by what is published of them."""
 
@@ -131,10 +136,11 @@ class FittingQueues:
             name: np.array([fits(queue, kind) for queue in scenario.queues], dtype=np.bool_)
             for name, kind in scenario.kinds.items()
         }
+        self._takes = taking(scenario)
 
     def feasible(self, view: GridView, state: TaskState) -> Bools:
         """(U,) online, large enough, and not one that jobs of the task were lately taken back from."""
-        mask = self._fits[state.kind.name] & view.online
+        mask = self._fits[state.kind.name] & self._takes[state.task.vo] & view.online
         mask[[queue for queue, at in state.left.items() if view.now_s - at < 6 * 3600.0]] = False
         return mask
 

@@ -14,7 +14,7 @@ from broker.domain.arrays import Bools, Floats
 from broker.simulation.model.grid import Grid
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import TaskState
-from broker.simulation.model.policies.base import Assignment, WaitingJobs, nucleus_by_space
+from broker.simulation.model.policies.base import Assignment, WaitingJobs, nucleus_by_space, taking
 from broker.simulation.model.scenario import Scenario, fits
 from broker.simulation.model.transfers import MOST_BYTES_S
 
@@ -42,6 +42,7 @@ class Clairvoyant:
             name: np.array([fits(queue, kind) for queue in queues], dtype=np.bool_)
             for name, kind in scenario.kinds.items()
         }
+        self._takes = taking(scenario)
         self._grid: Grid | None = None
 
     def see(self, grid: Grid) -> None:
@@ -75,7 +76,7 @@ class Clairvoyant:
 
     def _task(self, state: TaskState, grid: Grid, now: float, room: Floats) -> list[Assignment]:
         """The jobs of one task, from the top of its stack on, until no queue has room for the next."""
-        fitting, wide = self._fits[state.kind.name], float(state.kind.cores)
+        fitting, wide = self._fits[state.kind.name] & self._takes[state.task.vo], float(state.kind.cores)
         factors = np.array([grid.factors_of(queue, state.kind.name)[0] for queue in range(len(self._cores))])
         stage_s = START_S + self._stage_in_s(state)
         assigned = []

@@ -24,11 +24,11 @@ from broker.simulation.model.job_states import NOT_YET, TaskState
 from broker.simulation.model.policies.base import Assignment, WaitingJobs
 from broker.simulation.model.real.chunk_work import chunk_work
 from broker.simulation.model.real.ending import Endings
-from broker.simulation.model.real.grid_rows import START, VO
+from broker.simulation.model.real.grid_rows import START
 from broker.simulation.model.real.snapshots import SnapshotKeeper
 from broker.simulation.model.real.task_work import task_work
 from broker.simulation.model.real.user_figures import analysis_request
-from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.scenario import VO, Scenario
 from broker.snapshot.sources.queue_health import QUEUE_HEALTH
 from broker.snapshot.sources.task_failures import TASK_FAILURES
 from broker.work.assemble import CycleWork
@@ -44,6 +44,7 @@ class Brokered:
         seed: of the draws.
         values: gdpconfig keys that differ from the shipped tuning.
         profile: by which it decides, or the name of a shipped one.
+        vo: whose tuning it has, and of whose queues it knows.
 
     Attributes:
         name: of the profile.
@@ -59,14 +60,15 @@ class Brokered:
         seed: int,
         values: Mapping[str, object] | None = None,
         profile: Profile | str = "seed",
+        vo: str = VO,
     ) -> None:
         self.scenario, self.seed = scenario, seed
-        self.keeper = SnapshotKeeper(scenario)
+        self.keeper = SnapshotKeeper(scenario, vo)
         self.profile = shipped_profile(profile) if isinstance(profile, str) else profile
         self.name = self.profile.profile
         self.rules: dict[str, Rules] = {name: _rules(self.profile, name) for name in (TASKS, JOBS, ANALYSIS)}
         self._sources = {name: _named_sources(rules) for name, rules in self.rules.items()}
-        self.tuning = Tuning.defaults(VO).with_values(values or {})  # type: ignore[arg-type]
+        self.tuning = Tuning.defaults(vo).with_values(values or {})  # type: ignore[arg-type]
         self.faults: dict[str, int] = {}
         self._endings = Endings(scenario, self.tuning)
         self._waits_s: dict[int, float] = {}

@@ -16,7 +16,7 @@ from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.work import InputTable, ReplicaTable
 from broker.simulation.model.job_kinds import JobKind
 from broker.simulation.model.job_states import BASE_WALL_S, BELIEVED_EFFICIENCY, TaskState
-from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, START, VO, endpoint
+from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, START, endpoint
 from broker.simulation.model.real.user_figures import user_name
 from broker.simulation.model.scenario import Scenario
 from broker.work.assemble import CycleWork, assemble
@@ -101,7 +101,7 @@ def task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
     """The columns of a task that decide about it; whole numbers where the table takes no others."""
     task, kind = state.task, state.kind
     return {
-        "vo": VO,
+        "vo": task.vo,
         "status": "running",
         "username": user_name(task.user) if kind.analysis else "production",
         "prodsourcelabel": "user" if kind.analysis else "managed",

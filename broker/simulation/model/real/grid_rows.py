@@ -19,7 +19,6 @@ from broker.snapshot.sources.global_share_targets import targets_of
 
 #: The instant at which every simulation begins, a Monday.
 START = datetime(2026, 8, 3, tzinfo=UTC)
-VO = "atlas"
 #: Work queues by share: ids from here on.
 FIRST_WORK_QUEUE = 9001
 _GB = 2**30

@@ -12,10 +12,10 @@ import numpy as np
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.instants import naive
 from broker.simulation.model.information import GridView
-from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, VO, endpoint, instant, share_values, sources_of
+from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, endpoint, instant, share_values, sources_of
 from broker.simulation.model.real.snapshots import RUNNING_JOB_CORES, free_gb, last_starts_s, over_nuclei
 from broker.simulation.model.real.user_figures import LABEL, share_usage, user_name
-from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.scenario import VO, Scenario
 from broker.simulation.model.users import Group
 
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts, LinkMatrix
 from broker.simulation.model.information import GridView
-from broker.simulation.model.real.grid_rows import START, VO, instant, share_targets, static_snapshot
+from broker.simulation.model.real.grid_rows import START, instant, share_targets, static_snapshot
 from broker.simulation.model.real.learned import CapacityKeeper, HealthKeeper
 from broker.simulation.model.real.user_figures import analysis_grid, outside_values
 from broker.simulation.model.scenario import Scenario
@@ -33,14 +33,19 @@ class SnapshotKeeper:
 
     Args:
         scenario: of the simulation.
+        vo: of which snapshots hold only the queues that take its jobs; None for all queues.
 
     Attributes:
         queue_of: (Q,) scenario's queue of each candidate of the snapshot.
         site_of_nucleus: scenario's site of each nucleus of the snapshot.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario, self.base = scenario, static_snapshot(scenario)
+    def __init__(self, scenario: Scenario, vo: str | None = None) -> None:
+        taken = tuple(queue for queue in scenario.queues if vo is None or queue.takes(vo))
+        self.scenario, self.base = scenario, static_snapshot(dataclasses.replace(scenario, queues=taken))
+        self._of_vo = np.array(
+            [[scenario.vo_of(s) == one for one in scenario.vos] for s in range(len(scenario.shares))]
+        )
         number = {queue.name: place for place, queue in enumerate(scenario.queues)}
         self._order: Ints = np.array([number[str(name)] for name in self.base.unified.name], dtype=np.int64)
         self.queue_of: Ints = self._order[self.base.queues.unified]
@@ -113,7 +118,8 @@ class SnapshotKeeper:
         by_tag[:, :, _DEFINED] += view.assigned[self._order][:, self._tag_order]
         total = by_tag.sum(axis=1)
         transferring = over_nuclei(by_tag[:, :, _TRANSFERRING], len(self._nuclei)).sum(axis=1)
-        cores: Floats = total[:, _RUNNING][:, None] * RUNNING_JOB_CORES
+        running = view.counts[self._order][:, :, _RUNNING]
+        cores: Floats = (running @ self._of_vo) * RUNNING_JOB_CORES
         no_cores = np.zeros_like(cores)  # none of starting jobs are told apart here
         return JobCounts(
             self._tags,
@@ -121,7 +127,7 @@ class SnapshotKeeper:
             total,
             transferring,
             cores,
-            ((VO, "managed"),),
+            tuple((vo, "managed") for vo in self.scenario.vos),
             frozenset(),
             starting_cores=no_cores,
         )

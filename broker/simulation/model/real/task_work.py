@@ -11,7 +11,7 @@ from broker.domain.arrays import floats, texts
 from broker.domain.task_work import AssigningTable, OutputTable, PartReplicaTable, PartTable, RemainingTable, TaskWork
 from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.real.chunk_work import FIRST_DATASET, believed_work, chunk_work, event_hs06s
-from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, VO, endpoint
+from broker.simulation.model.real.grid_rows import FIRST_WORK_QUEUE, endpoint
 from broker.simulation.model.scenario import Scenario
 
 #: Input files by which the job brokerage is asked, as the agent reads them.
@@ -49,7 +49,7 @@ def _assigning(scenario: Scenario, waiting: Sequence[TaskState]) -> AssigningTab
     priority = np.array([round(state.task.priority) for state in waiting], dtype=np.float64)
     return AssigningTable(
         jeditaskid=np.array([state.task.number for state in waiting], dtype=np.int64),
-        vo=texts(VO for _ in waiting),
+        vo=texts(state.task.vo for state in waiting),
         prodsourcelabel=texts("managed" for _ in waiting),
         gshare=texts(scenario.shares[state.task.share][0] for state in waiting),
         workqueue_id=np.array([FIRST_WORK_QUEUE + state.task.share for state in waiting], dtype=np.float64),
@@ -105,7 +105,7 @@ def _remaining(scenario: Scenario, brokered: Iterable[TaskState]) -> RemainingTa
     keys = sorted(left)
     return RemainingTable(
         texts(scenario.sites[nucleus].name for nucleus, _, _ in keys),
-        texts(VO for _ in keys),
+        texts(scenario.vo_of(share) for _, share, _ in keys),
         texts(scenario.shares[share][0] for _, share, _ in keys),
         floats(FIRST_WORK_QUEUE + share for _, share, _ in keys),
         floats(priority for _, _, priority in keys),

@@ -21,11 +21,11 @@ from broker.simulation.model.real.chunk_work import (
     ram_mb,
     task_row,
 )
-from broker.simulation.model.real.grid_rows import VO, endpoint, instant
+from broker.simulation.model.real.grid_rows import endpoint, instant
 from broker.simulation.model.real.grid_tables import FIRST_COUNTED, Row, Tables
 from broker.simulation.model.real.task_work import FIRST_OUTPUT, OUTPUT_TOKEN
 from broker.simulation.model.real.user_figures import user_name
-from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.scenario import VO, Scenario
 
 _RUNNING = COUNTED_STATUSES.index("running")
 _LONG_AGO = "2026-08-01T00:00:00"

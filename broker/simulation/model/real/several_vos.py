@@ -1,0 +1,109 @@
+"""The brokerages of a profile for each VO of a scenario, one VO after the other, each with its own tuning (ADR 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker.brokerages.profile import Profile
+from broker.simulation.model.information import GridView
+from broker.simulation.model.job_states import NOT_YET, TaskState
+from broker.simulation.model.policies.base import Assignment, WaitingJobs
+from broker.simulation.model.real.brokered import Brokered
+from broker.simulation.model.scenario import Scenario
+
+
+def by_profile(
+    scenario: Scenario, seed: int, values: Mapping[str, object] | None = None, profile: Profile | str = "seed"
+) -> Brokered | SeveralVos:
+    """The policy of a profile: one set of brokerages for each VO; arguments and errors as of :class:`Brokered`."""
+    parts = {vo: Brokered(scenario, seed, values, profile, vo) for vo in scenario.vos}
+    return next(iter(parts.values())) if len(parts) == 1 else SeveralVos(parts)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """The waiting jobs of one VO, as columns."""
+
+    since_s: Sequence[float]
+    queue: Sequence[int]
+    priority: Sequence[float]
+    task: Sequence[TaskState]
+
+
+class SeveralVos:
+    """The brokerages of several VOs. In a cycle the VO with the highest priority is brokered first.
+
+    What is learned of queues is common: jobs fail whoever sent them.
+
+    Args:
+        parts: by VO.
+    """
+
+    def __init__(self, parts: Mapping[str, Brokered]) -> None:
+        self.parts = parts
+        first = next(iter(parts.values()))
+        self.name = first.name
+        for part in parts.values():
+            part.keeper.health, part.keeper.capacity = first.keeper.health, first.keeper.capacity
+
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        """See :class:`Policy`."""
+        nuclei = [NOT_YET] * len(tasks)
+        for vo, places in _by_vo(tasks):
+            found = self.parts[vo].choose_nuclei(view, [tasks[place] for place in places], cycle)
+            for place, nucleus in zip(places, found, strict=True):
+                nuclei[place] = nucleus
+        return nuclei
+
+    def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
+        """See :class:`Policy`."""
+        cycles = [(self.parts[vo], [tasks[place] for place in places]) for vo, places in _by_vo(tasks)]
+        return [one for part, own in cycles for one in part.assign(view, own, cycle)]
+
+    def retry_s(self, task: TaskState) -> float:
+        """See :class:`Policy`."""
+        return self.parts[task.task.vo].retry_s(task)
+
+    def retry_nucleus_s(self) -> float:
+        """See :class:`Policy`."""
+        return next(iter(self.parts.values())).retry_nucleus_s()
+
+    def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """See :class:`Policy`."""
+        return self._of_each(waiting, lambda part, own: part.overdue(view, own))
+
+    @property
+    def runs_read(self) -> int | None:
+        """See :class:`Brokered`."""
+        return next(iter(self.parts.values())).runs_read
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether jobs are taken back where jobs fail."""
+        return any(part.takes_back for part in self.parts.values())
+
+    def failing(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """The jobs that wait where jobs of their kind, or of their task, were found failing."""
+        return self._of_each(waiting, lambda part, own: part.failing(view, own))
+
+    def _of_each(self, waiting: WaitingJobs, which: Callable[[Brokered, WaitingJobs], Sequence[int]]) -> list[int]:
+        """Positions of the jobs that go, each VO by its own tuning."""
+        found = []
+        for vo, places in _by_vo(waiting.task):
+            own = _Waiting(
+                [waiting.since_s[place] for place in places],
+                [waiting.queue[place] for place in places],
+                [waiting.priority[place] for place in places],
+                [waiting.task[place] for place in places],
+            )
+            found += [places[place] for place in which(self.parts[vo], own)]
+        return sorted(found)
+
+
+def _by_vo(tasks: Sequence[TaskState]) -> list[tuple[str, list[int]]]:
+    """Positions of the tasks of each VO, in their order; the VO with the highest priority first."""
+    places: dict[str, list[int]] = {}
+    for place, state in enumerate(tasks):
+        places.setdefault(state.task.vo, []).append(place)
+    return sorted(places.items(), key=lambda one: -max(tasks[place].task.priority for place in one[1]))
