@@ -23,8 +23,8 @@ from tests.simulation.small_grids import closed, queue, task
 SMALL = GridParameters(days=0.15, queues=6, cores=300, nuclei=2, users=10, warm_up_s=1800.0, median_jobs=8.0)
 
 
-def of_b(number: int, **changes: object) -> Task:
-    return task(number, share=1, vo="b", **changes)
+def of_b(number: int, jobs: int = 10, **changes: object) -> Task:
+    return task(number, jobs, share=1, vo="b", **changes)
 
 
 def two_vos(*tasks: Task, **changes: object) -> Scenario:

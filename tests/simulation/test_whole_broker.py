@@ -18,8 +18,9 @@ from broker.simulation.model.policies import base
 from broker.simulation.model.policies.base import find_policy
 from broker.simulation.model.real.brokered import Brokered
 from broker.simulation.model.real.ending import Endings
-from broker.simulation.model.real.grid_rows import VO, sources_of
+from broker.simulation.model.real.grid_rows import sources_of
 from broker.simulation.model.real.user_figures import analysis_grid, user_name
+from broker.simulation.model.scenario import VO
 from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.sources.user_jobs import COUNT_COLUMNS, USER_JOBS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from broker.brokerages.profile import Profile
 from broker.simulation.model.information import GridView
@@ -21,14 +20,14 @@ def by_profile(
     return next(iter(parts.values())) if len(parts) == 1 else SeveralVos(parts)
 
 
-@dataclass(frozen=True)
-class _Waiting:
-    """The waiting jobs of one VO, as columns."""
+class _OfVo:
+    """The waiting jobs at some places of all that wait, as columns."""
 
-    since_s: Sequence[float]
-    queue: Sequence[int]
-    priority: Sequence[float]
-    task: Sequence[TaskState]
+    def __init__(self, waiting: WaitingJobs, places: Sequence[int]) -> None:
+        self.since_s = [waiting.since_s[place] for place in places]
+        self.queue = [waiting.queue[place] for place in places]
+        self.priority = [waiting.priority[place] for place in places]
+        self.task = [waiting.task[place] for place in places]
 
 
 class SeveralVos:
@@ -91,13 +90,7 @@ class SeveralVos:
         """Positions of the jobs that go, each VO by its own tuning."""
         found = []
         for vo, places in _by_vo(waiting.task):
-            own = _Waiting(
-                [waiting.since_s[place] for place in places],
-                [waiting.queue[place] for place in places],
-                [waiting.priority[place] for place in places],
-                [waiting.task[place] for place in places],
-            )
-            found += [places[place] for place in which(self.parts[vo], own)]
+            found += [places[place] for place in which(self.parts[vo], _OfVo(waiting, places))]
         return sorted(found)
 
 
