@@ -258,10 +258,17 @@ class BrokerClient(BrokerConnection):
         return self.get(f"config/{key}", vo=vo)
 
     def config_set(
-        self, key: str, value: Value, *, reason: str, vo: str | None = None, expect_version: int | None = None
+        self,
+        key: str,
+        value: Value,
+        *,
+        reason: str,
+        vo: str | None = None,
+        expect_version: int | None = None,
+        may_move: int | None = None,
     ) -> Document:
-        """Set a tuning key, as ``broker config set``."""
-        asked = {"value": value, "reason": reason}
+        """Set a tuning key, as ``broker config set``; ``may_move``: jobs that its preview may move at most."""
+        asked = {"value": value, "reason": reason, **({} if may_move is None else {"may_move": may_move})}
         return self.send("PUT", f"config/{key}", asked, if_match=expect_version, vo=vo)
 
     def config_unset(
@@ -273,6 +280,10 @@ class BrokerClient(BrokerConnection):
     def config_history(self, key: str | None = None) -> Iterator[Document]:
         """List changes of one tuning key or of all, as ``broker config history``."""
         return self.pages("config/history", key=key)
+
+    def config_refused(self, key: str | None = None) -> Iterator[Document]:
+        """List changes of one tuning key or of all that were refused, as ``broker config history --refused``."""
+        return self.pages("config/refused", key=key)
 
     def config_diff(self, first: int, second: int) -> Iterator[Document]:
         """List the differences of two versions, as ``broker config diff``."""
@@ -290,9 +301,12 @@ class BrokerClient(BrokerConnection):
         """``broker config canary``: what was tried."""
         return self.pages("canaries")
 
-    def canary(self, values: Mapping[str, Value], *, share: float, for_s: float, reason: str) -> Document:
-        """``broker config canary KEY=VALUE``."""
+    def canary(
+        self, values: Mapping[str, Value], *, share: float, for_s: float, reason: str, may_move: int | None = None
+    ) -> Document:
+        """``broker config canary KEY=VALUE``; ``may_move``: jobs that a preview of the values may move at most."""
         asked = {"values": dict(values), "share": share, "for_s": for_s, "reason": reason}
+        asked |= {} if may_move is None else {"may_move": may_move}
         return self.send("POST", "canaries", asked)
 
     def canary_stop(self) -> Document:

@@ -16,6 +16,7 @@ from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
 from broker.feeds.model.cric import catalogue
 from broker.feeds.model.cric.catalogue import (
+    CENTRES,
     CLOSED_READ,
     CLOSED_WRITE,
     CLOSENESS,
@@ -28,6 +29,7 @@ from broker.feeds.model.cric.catalogue import (
 )
 from broker.feeds.model.cric.closeness import CLOSENESS_KEY, closeness_table
 from broker.feeds.model.cric.endpoints import closed, endpoint_table
+from broker.feeds.model.cric.places import place_table
 from broker.feeds.model.cric.queues import panda_site_table, queue_table, site_table, tag_table
 from broker.feeds.model.cric.relations import relation_table
 from broker.feeds.model.rows import Key, MappedTable
@@ -39,6 +41,7 @@ FORGOTTEN_AFTER = timedelta(days=7)
 _NEEDED = {
     "site": (SITES,),
     "panda_site": (SITES,),
+    "site_places": (SITES,),
     "ddm_endpoint": (ENDPOINTS, SITES, CLOSED_WRITE, CLOSED_READ, STATES),
     "schedconfig_json": (QUEUES,),
     "panda_ddm_relation": (QUEUES,),
@@ -46,13 +49,17 @@ _NEEDED = {
     "network_matrix_kv": (CLOSENESS,),
 }
 
+#: Documents for which a table is made anew as well: relations when endpoints may have changed.
+_ALSO = {"panda_ddm_relation": (ENDPOINTS, SITES), "site_places": (CENTRES,)}
+
 
 class CricOptions(FeedOptions):
     """Options of the agent.
 
     Attributes:
         address: of CRIC's server; its documents have their usual paths there.
-        documents: addresses or paths of single documents by name, in place of the usual ones.
+        documents: addresses or paths of single documents by name, in place of the usual ones; ``resource_centres``,
+            which says where sites are, is taken from here only.
         allow_shrink: accept documents and tables that are much smaller than before; for imports by hand.
     """
 
@@ -62,7 +69,7 @@ class CricOptions(FeedOptions):
 
 
 class CricAgent(Agent[CricOptions]):
-    """Writes PanDA's tables of the grid as PanDA's configurator does."""
+    """Writes PanDA's tables of the grid as PanDA's configurator does, and where sites are."""
 
     name = "cric"
     title = "queues, sites, endpoints and closeness from CRIC"
@@ -94,7 +101,8 @@ class CricAgent(Agent[CricOptions]):
             known = ", ".join(DOCUMENTS)
             raise Refused(f"CRIC has no document {unknown[0]}", "options of cric: documents", f"known are {known}")
         base = self.options.address
-        usual = {} if base is None else {name: urljoin(base, one.path) for name, one in DOCUMENTS.items()}
+        needed = {name: one.path for name, one in DOCUMENTS.items() if not one.optional}
+        usual = {} if base is None else {name: urljoin(base, path) for name, path in needed.items()}
         wanted = usual | self.options.documents
         if not wanted:
             raise Refused("there is nothing to read", "options of cric", "set address in config/agents.yaml")
@@ -137,7 +145,7 @@ class _Planner:
         self._site_of = table_writing.endpoint_sites(connection, self._context.database.names)
         for table, needed in _NEEDED.items():
             lacking = [name for name in needed if name not in self._documents]
-            if not lacking and self._looked_for.intersection(needed) | self._needs_relations(table):
+            if not lacking and self._looked_for & {*needed, *_ALSO.get(table, ())}:
                 planned = self._table(table, sites)
                 tables.append(planned)
                 if table == "site":
@@ -146,16 +154,14 @@ class _Planner:
                 missing[table] = f"{', '.join(lacking)} never imported"
         return Plan(tables, self._touch_links, missing, forgets=self._forgets())
 
-    def _needs_relations(self, table: str) -> set[str]:
-        """Relations are made anew when endpoints may have changed."""
-        return self._looked_for & {ENDPOINTS, SITES} if table == "panda_ddm_relation" else set()
-
     def _table(self, table: str, sites: frozenset[str]) -> Planned:
         documents = self._documents
         if table == "site":
             return Planned(site_table(documents[SITES]))
         if table == "panda_site":
             return Planned(panda_site_table(documents[SITES]))
+        if table == "site_places":
+            return Planned(place_table(documents[SITES], documents.get(CENTRES)))
         if table == "ddm_endpoint":
             found = endpoint_table(*(documents[name] for name in _NEEDED["ddm_endpoint"]))
             self._site_of = {key[0]: values[0] for key, values in found.rows.items()} | {

@@ -152,6 +152,7 @@ class _Import:
     def __init__(self, context: CycleContext, feed: str, obtained: Mapping[str, Obtained]) -> None:
         self._context, self._feed, self._obtained = context, feed, obtained
         self._left_out: dict[str, dict[str, int]] = {}
+        self._such_as: dict[tuple[str, str], str] = {}
         self._not_written: Mapping[str, str] = {}
         self._held_back: tuple[str, ...] = ()
 
@@ -222,7 +223,9 @@ class _Import:
     def notes(self) -> tuple[str, ...]:
         """Remarks for operators: what was left out, and tables that could not be made."""
         left = (
-            f"left out {n} x {code} of {name}" for name, codes in self._left_out.items() for code, n in codes.items()
+            f"left out {n} x {code} of {name}, such as {self._such_as[name, code]}"
+            for name, codes in self._left_out.items()
+            for code, n in codes.items()
         )
         missing = (f"{table} was not written: {why}" for table, why in self._not_written.items())
         return (*left, *missing, *self._held_back)
@@ -243,6 +246,7 @@ class _Import:
         for name in sorted({one.source for one in found.values()}):
             of_document = [one for one in found.values() if one.source == name]
             self._left_out[name] = reasons(of_document)
+            self._such_as |= {(name, one.code): f"{one.identifier}: {one.detail}" for one in reversed(of_document)}
             about = self._obtained.get(name)
             if about is not None and about.good is not None:
                 check_dropped_rows(name, of_document, about.good.records, limits.max_left_out)

@@ -15,6 +15,7 @@ from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.rejection_counts import QueueCount
 from broker.grid.answers.grid import DayCount, day_counts, job_numbers, last_snapshot, totals_about
 from broker.grid.answers.models import JobNumbers, QueueFilters, QueueLine, Queues
+from broker.grid.statements.site_places import site_places
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.software import ALL_QUEUES
 from broker.store.classes.class_inputs import read_queue_rows
@@ -28,7 +29,7 @@ class Places(Answer):
     Attributes:
         tier: by name.
         cloud: by name.
-        degrees: north and east, of the queues of which both are known.
+        degrees: north and east, of the queues of which both are known, or of whose site.
     """
 
     tier: dict[str, str]
@@ -37,8 +38,9 @@ class Places(Answer):
 
 
 def places(asking: Asking) -> Places:
-    """Tier, cloud and place of the queues on record."""
+    """Tier, cloud and place of the queues on record: a place as the queue says, else that of its site."""
     tier, cloud, degrees = {}, {}, {}
+    of_sites = site_places(asking.connection)
     for row in read_queue_rows(asking.connection, asking.catalogue):
         document = json_document(row["data"])
         name = str(row["panda_queue"])
@@ -46,6 +48,8 @@ def places(asking: Asking) -> Places:
         north, east = _degrees(document.get("latitude"), 90.0), _degrees(document.get("longitude"), 180.0)
         if north is not None and east is not None:
             degrees[name] = north, east
+        elif (site := str(document.get("atlas_site") or "")) in of_sites:
+            degrees[name] = of_sites[site]
     return Places(tier=tier, cloud=cloud, degrees=degrees)
 
 

@@ -18,6 +18,8 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Canary, Proposal, check_canary, proposed, read_proposals
 from broker.store.connection.database import Database
 from broker.tuning.answers.canaries import canary_answer
+from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED
+from broker.tuning.answers.moved_jobs import LimitedChange
 from broker.tuning.answers.values import Editor, editor_name
 from broker.tuning.statements import canaries
 from broker.tuning.statements.canaries import OutcomeOfGroup
@@ -46,10 +48,15 @@ def canary(
     editor: Editor = None,
     vo: Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the values are for [yours].")] = None,
     at: Annotated[str | None, at_option("When it starts or stops")] = None,
+    may_move: Annotated[
+        int | None,
+        typer.Option("--may-move", min=0, max=MOST_MOVED, help="Refuse it if a preview moves more of their jobs."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a canary.")] = False,
 ) -> None:
     """Try values on a share of the tasks; without values, list what was tried and what came of it."""
-    if bool(values) != (share is not None) or bool(values) != (span is not None) or (stop and values):
+    is_whole = bool(values) == (share is not None) == (span is not None)
+    if not is_whole or (stop and values) or (may_move is not None and not values):
         remedy = "write KEY=VALUE --share 0.1 --for 6h, or --stop, or nothing to see what was tried"
         raise WrongCanaryUsage("these options do not go together", "broker config canary", remedy)
     catalogue = installed_catalogue(context) if values else shipped_catalogue()
@@ -57,6 +64,11 @@ def canary(
     if share is not None:
         check_canary(catalogue, proposals, share, NOT_SPLIT, tuple(offered()))
     length = None if span is None else duration(span, "--for")
+    if share is not None and may_move is not None:
+        from broker.tuning.commands.preview import reason_after_look
+
+        wanted = LimitedChange(proposals, may_move, editor_name(editor), reason, share)
+        reason = reason_after_look(context, wanted, yes=True, json=json)
     with open_store(context) as database:
         now = moment_of(at, database)
         if length is not None and share is not None:

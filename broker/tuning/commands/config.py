@@ -17,6 +17,7 @@ from broker.gdpconfig.publish import Published, differences, vo_to_edit
 from broker.gdpconfig.reference import default_in_words, render_reference, scope_in_words, shown
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
+from broker.tuning.answers.moved_jobs import MOST, LimitedChange, refusals
 from broker.tuning.answers.values import Editor, editor_name, key_detail, key_summary, value_change
 from broker.tuning.commands.canary import canary
 from broker.tuning.statements.gdpconfig_rows import TuningStore
@@ -28,6 +29,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on st
 Vo = Annotated[str | None, typer.Option("--vo", help="VO of the tasks that the value is for [the installation's].")]
 Key = Annotated[str, typer.Argument(help="Full name of the key, as NQUEUED_SAT_CAP.", show_default=False)]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)]
+MayMove = Annotated[
+    int | None,
+    typer.Option("--may-move", min=0, max=MOST, help="Refuse it if a preview of the newest cycles moves more jobs."),
+]
 Expected = Annotated[
     int | None, typer.Option("--expect-version", help="Change it only if this is still the version in force.")
 ]
@@ -106,20 +111,23 @@ def set_key(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the preview shows; set nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Make the change whatever the preview shows.")] = False,
+    may_move: MayMove = None,
     json: Json = False,
 ) -> None:
     """Set a key; running services use the value from their next cycle on."""
     entry = shipped_catalogue().require(key)
     typed = from_text(entry, value)
     who = editor_name(editor)
-    if preview or dry_run:
-        from broker.tuning.commands.preview import preview as show_preview
+    if preview or dry_run or may_move is not None:
+        from broker.tuning.commands.preview import look_only, reason_after_look
 
         catalogue = installed_catalogue(context)
-        row_vo = vo_to_edit(catalogue.require(key), vo or catalogue.vo)
-        show_preview(context, (Proposal(key, typed, row_vo),), yes=yes, look_only=dry_run, json=json)
+        proposals = (Proposal(key, typed, vo_to_edit(catalogue.require(key), vo or catalogue.vo)),)
         if dry_run:
+            look_only(context, proposals, may_move, json=json)
             return
+        wanted = LimitedChange(proposals, may_move, who, reason)
+        reason = reason_after_look(context, wanted, yes=yes or not preview, json=json)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
         of_vo = vo or store.vo
@@ -198,11 +206,17 @@ def history(
     context: typer.Context,
     key: Annotated[str | None, typer.Argument(help="Full name of a key; all keys without.", show_default=False)] = None,
     limit: Annotated[int, typer.Option("--limit", help="Largest number of lines.", min=1)] = 100,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="What was refused instead, as more jobs would have moved than might.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Who changed what, when and why; newest first."""
     if key is not None:
         shipped_catalogue().require(key)
+    if refused:
+        _refused_changes(context, key, limit, json)
+        return
     with open_store(context) as database, database.read_snapshot() as connection:
         items = TuningStore(database.names).history(connection, key, limit)
     if json:
@@ -214,6 +228,24 @@ def history(
         (item.version, item.published_at, item.editor, item.key, item.vo, item.old, item.new, item.reason)
         for item in items
     ]
+    print_table(columns, rows)
+
+
+def _refused_changes(context: typer.Context, key: str | None, limit: int, json: bool) -> None:
+    with open_store(context) as database:
+        items = refusals(database, key, limit)
+    if json:
+        for item in items:
+            print_json(item)
+        return
+    columns = ("at (UTC)", "editor", "key", "vo", "value", "share", "jobs that move", "of", "may move", "reason")
+    rows = [
+        (
+            item.refused_at, item.editor, item.key, item.vo, item.value, f"{item.share:.0%}",
+            "not previewed" if item.jobs_moved is None else item.jobs_moved, item.jobs, item.most_moved, item.reason,
+        )
+        for item in items
+    ]  # fmt: skip
     print_table(columns, rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -11,11 +12,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.configuration import ConfigurationError, config_file
-from broker.cli.context import open_store, settings_of
+from broker.cli.context import moment_of, open_store, settings_of
 from broker.cli.output import print_json, remark
 from broker.decisions.answers.rules_in_force import rule_set
 from broker.errors import Refused
 from broker.gdpconfig.proposals import Proposal
+from broker.tuning.answers.moved_jobs import Counted, LimitedChange, judged, reason_within
 from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
 from broker.whatif.commands.what_if import affected, cores, progress, report, report_skipped_tasks
 from broker.whatif.commands.what_if_report import show
@@ -49,30 +51,36 @@ class NotConfirmed(Refused):
     """The change goes beyond the limits, and nobody said that it is meant."""
 
 
-def preview(context: typer.Context, proposals: Sequence[Proposal], *, yes: bool, look_only: bool, json: bool) -> None:
-    """Show what values would change; unless that is all that is wanted, go on only with a yes.
+@dataclass(frozen=True)
+class Looked:
+    """What a look at a change found.
+
+    Attributes:
+        beyond: the limits of ``config/preview.yaml`` that it passes, one sentence each, the worst first.
+        counted: the jobs that move; None where there was no cycle to look at.
+    """
+
+    beyond: list[str]
+    counted: Counted | None
+
+
+def look(context: typer.Context, proposals: Sequence[Proposal], *, json: bool) -> Looked:
+    """Show what values would change in the newest cycles.
 
     Raises:
-        NotConfirmed: nobody said yes.
-        NothingStored: there is no cycle to look at, and nothing else was wanted.
+        NothingStored: there is no cycle to look at.
         ConfigurationError: the file with the limits cannot be used.
     """
     limits = read_limits(config_file("preview.yaml", settings_of(context).config))
     rules = rule_set(settings_of(context).config)
-    try:
-        with open_store(context) as database:
-            change = Change(tuple(proposals), rules)
-            cases = stored_cases(
-                database,
-                Selection(newest=limits.cycles, decisions=limits.decisions, brokerages=affected(rules, change)),
-            )
-            with progress(len(cases)) as emit:
-                answers = answer(cases, Comparing(rules, (change,)), cores(), emit)
-    except NothingStored as error:
-        if look_only:
-            raise
-        _confirm([str(error), "what would change is not known"], yes)
-        return
+    with open_store(context) as database:
+        change = Change(tuple(proposals), rules)
+        cases = stored_cases(
+            database,
+            Selection(newest=limits.cycles, decisions=limits.decisions, brokerages=affected(rules, change)),
+        )
+        with progress(len(cases)) as emit:
+            answers = answer(cases, Comparing(rules, (change,)), cores(), emit)
     report(answers)
     report_skipped_tasks(proposals)
     found = answers.differences[0]
@@ -83,12 +91,57 @@ def preview(context: typer.Context, proposals: Sequence[Proposal], *, yes: bool,
         show(found, ", ".join(map(str, proposals)), answers.baseline)
     missing = [f"{len(answers.dropped_rows) + len(answers.failed)} cycle(s) could not be decided again"]
     beyond = [*(missing if answers.dropped_rows or answers.failed else []), *beyond_limits(found, limits)]
-    if look_only:
-        for sentence in beyond:
-            remark(f"warning: {sentence}")
-        remark("nothing was changed")
-    else:
-        _confirm(beyond, yes)
+    return Looked(beyond, _counted(found))
+
+
+def look_only(context: typer.Context, proposals: Sequence[Proposal], most_moved: int | None, *, json: bool) -> None:
+    """Show what values would change, and what would be said of it; nothing is changed.
+
+    Args:
+        context: of the command.
+        proposals: keys and values.
+        most_moved: jobs that may move; None for no limit.
+        json: whether it is shown as JSON.
+
+    Raises:
+        NothingStored: there is no cycle to look at.
+        ConfigurationError: the file with the limits cannot be used.
+    """
+    looked = look(context, proposals, json=json)
+    said = None if most_moved is None else judged(looked.counted, most_moved)
+    for sentence in (*looked.beyond, *([said.what] if isinstance(said, Refused) else [])):
+        remark(f"warning: {sentence}")
+    remark("nothing was changed")
+
+
+def reason_after_look(context: typer.Context, change: LimitedChange, *, yes: bool, json: bool) -> str:
+    """Show what a change does; its reason, with the jobs that move where it has a limit for these.
+
+    Args:
+        context: of the command.
+        change: what is wanted.
+        yes: the change is meant whatever limit of ``config/preview.yaml`` it passes.
+        json: whether it is shown as JSON.
+
+    Raises:
+        NotConfirmed: it passes one, and nobody said yes.
+        TooManyJobsMove: more jobs move than its own limit lets.
+        NotPreviewed: it has such a limit, and there is no cycle to look at.
+        ConfigurationError: the file with the limits cannot be used.
+    """
+    try:
+        looked = look(context, change.proposals, json=json)
+    except NothingStored as error:
+        looked = Looked([str(error), "what would change is not known"], None)
+    with open_store(context) as database:
+        reason = reason_within(database, change, moment_of(None, database), looked.counted)
+    confirm(looked.beyond, yes)
+    return reason
+
+
+def _counted(found: Difference) -> Counted:
+    jobs = sum(totals.jobs_before.total() for totals in found.totals.values())
+    return Counted(found.total("jobs_moved"), jobs)
 
 
 def beyond_limits(found: Difference, limits: PreviewLimits) -> list[str]:
@@ -106,7 +159,8 @@ def beyond_limits(found: Difference, limits: PreviewLimits) -> list[str]:
     if changed > limits.changed_outcomes * decisions:
         share = f"{changed} of {decisions} outcomes change ({changed / max(1, decisions):.1%})"
         sentences.append(f"{share}; the limit is {limits.changed_outcomes:.1%}")
-    moved, jobs = found.total("jobs_moved"), sum(totals.jobs_before.total() for totals in found.totals.values())
+    counted = _counted(found)
+    moved, jobs = counted.moved, counted.jobs
     if moved > limits.jobs_moved * jobs:
         share = f"{moved} of {jobs} jobs move ({moved / max(1, jobs):.1%})"
         sentences.append(f"{share}; the limit is {limits.jobs_moved:.1%}")
@@ -128,7 +182,12 @@ def read_limits(path: Path) -> PreviewLimits:
         raise ConfigurationError(str(error), str(path), "compare with the file that is shipped") from error
 
 
-def _confirm(sentences: Sequence[str], yes: bool) -> None:
+def confirm(sentences: Sequence[str], yes: bool) -> None:
+    """Show what is beyond the limits, and go on only with a yes.
+
+    Raises:
+        NotConfirmed: nobody said yes.
+    """
     for sentence in sentences:
         remark(f"warning: {sentence}")
     if yes:

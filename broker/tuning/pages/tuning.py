@@ -23,18 +23,20 @@ from broker.gdpconfig.publish import Published
 from broker.history.pages.work import begin_run
 from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers import values as tuning_values
+from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED
+from broker.tuning.answers.moved_jobs import LimitedChange, reason_within, refusals
 from broker.tuning.pages.key_flow import canaries_of, lately_sentence, rules_that_read, ways_back
-from broker.tuning.pages.moved_jobs import most_moved, moved_jobs, within
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.web.formats import in_path
 from broker.web.rendering import Form, back_to, page_router, show, wants_json
 from broker.whatif.answers import long_runs
+from broker.whatif.answers.previews import moved_jobs
 from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
 from broker.whatif.statements import runs
 
 router = page_router(tag="tuning")
 Key = Annotated[str, Path(max_length=200)]
-MOST_EVENTS, MOST_HOURS = 200, 24
+MOST_EVENTS, MOST_REFUSED, MOST_HOURS = 200, 50, 24
 PREVIEWED_S = 3600.0
 """Cycles of so long are decided again before a value is set; more where these hold few decisions."""
 MOST_CANARIES = 3
@@ -118,6 +120,7 @@ def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | N
     found = tuning_values.value(api.database, key)
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, found.key, MOST_EVENTS)
+    not_made = refusals(api.database, found.key, MOST_REFUSED)
     with asking(api) as asked:
         lately = rules_that_read(asked, found.key)
         now = asked.now
@@ -135,7 +138,7 @@ def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | N
     return show(
         request,
         "tuning_key",
-        {"value": found, "history": changed, "tried": tried},
+        {"value": found, "history": changed, "refused": not_made, "tried": tried},
         title=f"Tuning {found.key}",
         lately=lately,
         did=lately_sentence(lately),
@@ -145,7 +148,7 @@ def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | N
         moved=f"{moved:,} of {of_jobs:,} jobs move",
         sweepable=found.type in NUMBERS,
         linked=linked,
-        refused=None if refused is None else {"form": refused.name, "what": _words(refused.problem)},
+        not_taken=None if refused is None else {"form": refused.name, "what": _words(refused.problem)},
         typed={} if refused is None else {refused.name: refused.fields},
         status=200 if refused is None else refused.problem.status,
         curves=lambda: drawn,
@@ -181,7 +184,7 @@ def _taken(
 def _tried(run: runs.Run | None) -> TriedRun | None:
     if run is None or run.ended_at is None:
         return None
-    return TriedRun(id=run.id, kind=run.kind, asked=dict(run.asked), subject=run.subject, ended_at=run.ended_at)
+    return TriedRun.model_validate(run, from_attributes=True)
 
 
 @router.post("/tuning:rollback")
@@ -204,14 +207,15 @@ def set_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
 
     def take() -> Response:
         seen = int(_number(fields, "version"))
-        _, typed = tuning_values.typed_value(key, fields.get("value", ""))
-        reason = _reason(fields, _moved(api, {key: typed}, fields))
+        proposals = canary_trials.proposals_of({key: fields.get("value", "")}, None, api.database.names.vo)
+        wanted = LimitedChange(proposals, _most_moved(fields), editor(who), _reason(fields))
+        reason = reason_within(api.database, wanted, moment(api))
 
         def make(store: TuningStore, connection: sa.Connection) -> Published:
             return store.set_value(
                 connection,
                 key,
-                typed,
+                proposals[0].value,
                 editor=editor(who),
                 reason=reason,
                 vo=store.vo,
@@ -262,13 +266,13 @@ def try_on_share(request: Request, api: State, who: Who, key: Key, fields: Form)
     """Try a value on a share of the tasks for some hours; it ends by itself."""
 
     def take() -> Response:
-        _, typed = tuning_values.typed_value(key, fields.get("value", ""))
+        proposals = canary_trials.proposals_of({key: fields.get("value", "")}, None, api.database.names.vo)
         share, hours = _number(fields, "percent") / 100, _number(fields, "hours")
         if not (0 < share < 1 and 0 < hours <= 24 * 90):
             raise Problem(422, "invalid_request", "the share must be between 0 and 100 per cent, the hours above 0")
         begin = moment(api)
-        reason = _reason(fields, _moved(api, {key: typed}, fields, share))
-        proposals = canary_trials.proposals_of({key: typed}, None, api.database.names.vo)
+        wanted = LimitedChange(proposals, _most_moved(fields), editor(who), _reason(fields), share)
+        reason = reason_within(api.database, wanted, begin)
         span = (begin, begin + timedelta(hours=hours))
         canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=reason)
         return back_to("/tuning#canaries")
@@ -284,22 +288,24 @@ def stop_canary(request: Request, api: State, fields: Form) -> Response:
     return back_to("/tuning#canaries")
 
 
-def _moved(api: ApiState, wanted: dict[str, Any], fields: dict[str, str], share: float = 1.0) -> str:
-    """What the last preview of a value says of the jobs that it moves, where the form limits them."""
-    most, (key,) = most_moved(fields), wanted
-    if most is None:
-        return ""
-    with api.database.begin() as connection:
-        run = runs.newest_about(connection, ("preview", "what_if"), key)
-    return within(run, wanted, most, moment(api), share)
+def _most_moved(fields: dict[str, str]) -> int | None:
+    """How many jobs a form lets move; None where nobody said."""
+    text = fields.get("moved", "").strip().replace(",", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_MOVED):
+        raise Problem(
+            422, "invalid_request", "jobs that may move must be a whole number", "leave it empty for no limit"
+        )
+    return int(text)
 
 
-def _reason(fields: dict[str, str], known: str = "") -> str:
-    """The reason that was typed, and what is known of the change."""
+def _reason(fields: dict[str, str]) -> str:
+    """The reason that was typed."""
     reason = fields.get("reason", "").strip()
     if not reason or len(reason) > REASON_MAX_CHARACTERS:
         raise Problem(422, "no_reason", "a change needs a reason", "say why, in a sentence")
-    return reason[: REASON_MAX_CHARACTERS - len(known)] + known
+    return reason
 
 
 def _number(fields: dict[str, str], name: str) -> float:

@@ -20,6 +20,8 @@ from broker.feeds.statements.queue_pins import PinLine, end_pin, held_pins, pins
 from broker.feeds.statements.table_writing import queue_is_known
 from broker.tuning.answers import canaries
 from broker.tuning.answers.canaries import CanaryAnswer
+from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED
+from broker.tuning.answers.moved_jobs import LimitedChange, reason_within
 
 router = guarded_router(tag="operations")
 
@@ -58,6 +60,13 @@ class NewCanary(_Body):
     for_s: float = Field(gt=0, le=LONGEST_S)
     reason: Reason
     vo: Vo = None
+    may_move: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_MOVED,
+        description="Jobs of those tasks that may move at most, as the preview of these values within the last hour "
+        "counts them (409).",
+    )
 
 
 @router.get("/pins", response_model=Page[PinLine])
@@ -128,7 +137,9 @@ def start_canary(request: Request, api: State, who: Who, body: NewCanary) -> Res
     now = moment(api)
     span = (now, now + timedelta(seconds=body.for_s))
     proposals = canaries.proposals_of(body.values, body.vo, api.database.names.vo)
-    found = canaries.start(api.database, proposals, body.share, span, editor=editor(who), reason=body.reason)
+    wanted = LimitedChange(proposals, body.may_move, editor(who), body.reason, body.share)
+    reason = reason_within(api.database, wanted, now)
+    found = canaries.start(api.database, proposals, body.share, span, editor=editor(who), reason=reason)
     return answer(request, found, status=201)
 
 

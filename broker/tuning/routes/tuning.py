@@ -10,14 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import READ, TUNE
+from broker.api.asking import moment
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.gdpconfig.publish import Published
 from broker.tuning.answers import values
+from broker.tuning.answers.canaries import proposals_of
+from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED
+from broker.tuning.answers.moved_jobs import LimitedChange, reason_within, refusals
 from broker.tuning.answers.values import KeyDetail, KeyValue, TuningChange, ValueChange
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, Json, TuningEvent, TuningStore
+from broker.tuning.statements.refused_changes import RefusedChange
 
 router = guarded_router(tag="config")
 
@@ -44,6 +49,12 @@ class NewValue(_Body):
 
     value: Json
     reason: str = Field(min_length=1, max_length=REASON_MAX_CHARACTERS)
+    may_move: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_MOVED,
+        description="Jobs that may move at most, as the preview of this value within the last hour counts them (409).",
+    )
 
 
 class Rollback(_Body):
@@ -81,6 +92,19 @@ def list_history(
     with api.database.read_snapshot() as connection:
         found = values.history(connection, api.database, key, MOST_EVENTS)
     return answer(request, slice_of(found, after, limit))
+
+
+@router.get("/config/refused", response_model=Page[RefusedChange])
+@allow(READ)
+def list_refused(
+    request: Request,
+    api: State,
+    key: Annotated[str | None, Query(max_length=200, description="Only this key.")] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> Response:
+    """Changes that were refused, as more jobs would have moved than whoever made them allowed; newest first."""
+    return answer(request, slice_of(refusals(api.database, key, MOST_EVENTS), after, limit))
 
 
 @router.get("/config/diff", response_model=Page[ValueChange])
@@ -121,11 +145,14 @@ def set_value(
     """Set a key; running services use the value from their next cycle on."""
     _, typed = values.typed_value(key, body.value)
     seen = _seen(if_match)
+    proposals = () if body.may_move is None else proposals_of({key: typed}, vo, api.database.names.vo)
+    wanted = LimitedChange(proposals, body.may_move, editor(who), body.reason)
+    reason = reason_within(api.database, wanted, moment(api))
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
         of_vo = vo or store.vo
         return store.set_value(
-            connection, key, typed, editor=editor(who), reason=body.reason, vo=of_vo, expected_version=seen
+            connection, key, typed, editor=editor(who), reason=reason, vo=of_vo, expected_version=seen
         )
 
     return _changed(request, values.change(api.database, make))

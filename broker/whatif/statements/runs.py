@@ -6,7 +6,7 @@ Simulations are run by a command and come in when they are done.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -40,6 +40,12 @@ _READ_NEWEST_ABOUT = sa.text(f"""
     WHERE state = 'done' AND kind = ANY(:kinds) AND (
         asked -> 'set' ? :key AND (SELECT count(*) FROM jsonb_object_keys(asked -> 'set')) = 1
         OR starts_with(asked -> 'ranges' ->> 0, :key || '=') AND jsonb_array_length(asked -> 'ranges') = 1)
+    ORDER BY id DESC LIMIT 1""")  # noqa: S608 - a constant
+_READ_NEWEST_OF_KEYS = sa.text(f"""
+    SELECT {_COLUMNS.replace(" result", " result - 'tasks' AS result")} FROM broker.runs
+    WHERE state = 'done' AND kind = ANY(:kinds) AND coalesce(asked -> 'rules', '{{}}') = '{{}}'
+        AND asked -> 'set' ?& CAST(:keys AS text[])
+        AND (SELECT count(*) FROM jsonb_object_keys(asked -> 'set')) = cardinality(CAST(:keys AS text[]))
     ORDER BY id DESC LIMIT 1""")  # noqa: S608 - a constant
 _CLAIM_RUN = sa.text("""
     UPDATE broker.runs SET state = 'running', holder = :holder, started_at = clock_timestamp(),
@@ -151,6 +157,12 @@ def newest(connection: sa.Connection, most: int, before: int | None = None, kind
 def newest_about(connection: sa.Connection, kinds: Sequence[str], key: str) -> Run | None:
     """The newest run that was done about this key of the tuning alone, without what it says of single tasks."""
     row = connection.execute(_READ_NEWEST_ABOUT, {"kinds": list(kinds), "key": key}).one_or_none()
+    return None if row is None else Run(**row._mapping)
+
+
+def newest_of_keys(connection: sa.Connection, kinds: Sequence[str], keys: Collection[str]) -> Run | None:
+    """The newest run that was done about values of exactly these keys and no rule, without single tasks."""
+    row = connection.execute(_READ_NEWEST_OF_KEYS, {"kinds": list(kinds), "keys": list(keys)}).one_or_none()
     return None if row is None else Run(**row._mapping)
 
 

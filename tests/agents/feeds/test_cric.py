@@ -13,6 +13,7 @@ from agents.feeds.importing import FeedAlarm
 from agents.service import fault_points
 from broker.errors import Refused
 from broker.feeds.statements.feed_runs import changes_of_queue
+from broker.grid.answers.queues import places
 from broker.simulation.model.demo.grid_documents import GridSize, cric_documents, endpoint_name, queue_name, site_name
 from broker.snapshot.sources.links import LINKS
 from broker.snapshot.sources.queues import QUEUES
@@ -21,6 +22,7 @@ from broker.snapshot.sources.software import SOFTWARE
 from broker.snapshot.sources.storages import STORAGES
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
+from broker.store.query_context import Asking
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW
@@ -100,11 +102,40 @@ def test_names_with_quotes_are_names(feeding: Feeding) -> None:
         assert [one.kind for one in changes_of_queue(connection, name, 10)] == ["added"]
 
 
+def test_places_come_from_sites_and_their_centres_and_a_bad_one_is_named(feeding: Feeding) -> None:
+    documents = feeding.grid(20)
+    sites = documents["sites"]
+    sites[site_name(0)] |= {"latitude": "46.2", "longitude": 6.1}
+    sites[site_name(1)] |= {"rc_site": "CENTRE", "latitude": None}
+    sites[site_name(2)] |= {"latitude": 0, "longitude": 0}
+    centres = {"CENTRE": {"latitude": -37.8, "longitude": 145, "rc_tier_level": 2}, site_name(3): {"latitude": 1}}
+    feeding.cric({"sites": sites, "resource_centres": centres})
+    query = "SELECT site_name, latitude, longitude FROM broker.site_places ORDER BY latitude DESC"
+    known = [(site_name(0), 46.2, 6.1), (site_name(1), -37.8, 145.0)]
+    assert feeding.rows(query) == known
+    with feeding.database.read_snapshot() as connection:
+        names = feeding.database.names
+        found = places(Asking(connection, names, NOW))
+    of_site = {name: place for name, place in found.degrees.items() if place == (46.2, 6.1)}
+    assert of_site and set(of_site) == {
+        row[0]
+        for row in feeding.rows(
+            f"SELECT panda_queue FROM {{panda}}.schedconfig_json WHERE data->>'atlas_site' = '{site_name(0)}'"
+        )
+    }
+    sites[site_name(0)]["latitude"] = 95
+    report = feeding.cric({"sites": sites})
+    assert f"such as {site_name(0)}: latitude: out_of_range: '95'" in report.notes[0]
+    assert feeding.rows(query) == known and feeding.last().outcome == "done"
+
+
 def test_a_queue_whose_record_is_broken_stays(feeding: Feeding) -> None:
     documents = feeding.grid(20)
     documents["queues"][queue_name(3)]["maxrss"] = -1
     report = feeding.cric({"queues": documents["queues"]}, NOW + timedelta(days=30))
-    assert report.counts["left_out"] == 1 and report.notes == ("left out 1 x negative of queues",)
+    assert report.counts["left_out"] == 1 and report.notes == (
+        f"left out 1 x negative of queues, such as {queue_name(3)}: maxrss: negative: '-1'",
+    )
     assert feeding.count("schedconfig_json") == 20 and feeding.count("panda_ddm_relation") == 100
     assert feeding.last().dropped_rows == {"queues": {"negative": 1}}
 

@@ -139,3 +139,31 @@ def test_the_file_of_limits(tmp_path: Path) -> None:
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ConfigurationError):
             read_limits(file)
+
+
+def test_more_jobs_than_may_move_are_refused_and_noted(
+    cycled: Database, config_set: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = (*BAD, "--reason", "to see", "--editor", "operator")
+    config = runner(capsys, "--db", cycled.url, "config")
+    looked = config_set(*asked, "--dry-run", "--may-move", "0")
+    assert looked.status == 0 and "at most 0 may move" in looked.err
+    assert config("history", "--refused", "--json").out == ""
+    refused = config_set(*asked, "--may-move", "0", "--json")
+    assert refused.status == 3 and versions(cycled) == [1]
+    assert "at most 0 may move" in json.loads(refused.out.splitlines()[-1])["error"]["what"]
+    noted = json.loads(config("history", BAD[0], "--refused", "--json").out)
+    assert (noted["key"], noted["value"], noted["editor"], noted["most_moved"]) == (BAD[0], 1_000_000, "operator", 0)
+    assert 0 < noted["jobs_moved"] <= noted["jobs"] and noted["reason"] == "to see"
+    assert BAD[0] in config("history", "--refused").out
+    canary = config("canary", "=".join(BAD), "--share", "0.5", "--for", "1h", "--may-move", "0", "--editor", "operator")
+    assert canary.status == 3 and "of the chosen tasks about" in canary.err
+    made = config_set(*asked, "--may-move", str(noted["jobs_moved"]))
+    assert made.status == 0 and versions(cycled) == [1, 2]
+    assert f"at most {noted['jobs_moved']}" in json.loads(config("history", "--json").out.splitlines()[0])["reason"]
+
+
+def test_a_limit_without_any_cycle_is_refused(database: Database, config_set: Command) -> None:
+    refused = config_set(*BAD, "--reason", "r", "--may-move", "5", "--json")
+    assert refused.status == 3
+    assert "not previewed" in json.loads(refused.out.splitlines()[-1])["error"]["what"]

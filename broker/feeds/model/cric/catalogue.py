@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 QUEUES, TAGS, SITES, ENDPOINTS = "queues", "tags", "sites", "endpoints"
 CLOSED_WRITE, CLOSED_READ, STATES, CLOSENESS = "closed_write", "closed_read", "endpoint_states", "closeness"
+CENTRES = "resource_centres"
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class CricDocument:
         name: by which it is asked for and reported.
         path: of its address on CRIC's host.
         may_be_empty: an empty one says something: nothing is closed.
+        optional: it is only taken where the options or a command name it.
     """
 
     name: str
     path: str
     may_be_empty: bool = False
+    optional: bool = False
 
 
 DOCUMENTS: Mapping[str, CricDocument] = {
@@ -44,6 +47,7 @@ DOCUMENTS: Mapping[str, CricDocument] = {
         ),
         CricDocument(STATES, "/api/atlas/ddmendpointstatus/query/?json", may_be_empty=True),
         CricDocument(CLOSENESS, "/api/core/sitematrix/query/?json&json_pretty=0"),
+        CricDocument(CENTRES, "/api/core/rcsite/query/?json", optional=True),
     )
 }
 """All of them, by name."""
@@ -83,5 +87,6 @@ _SHAPES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (
     (TAGS, lambda record: "cmtconfigs" in record),
     (SITES, lambda record: "presources" in record or "ddmendpoints" in record),
     (ENDPOINTS, lambda record: "is_tape" in record and "token" in record),
+    (CENTRES, lambda record: "latitude" in record and "longitude" in record),
     (STATES, _are_states),
 )

@@ -1,0 +1,12 @@
+"""Where sites are, as the feed from CRIC wrote it."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+_READ = sa.text("SELECT site_name, latitude, longitude FROM broker.site_places")
+
+
+def site_places(connection: sa.Connection) -> dict[str, tuple[float, float]]:
+    """Degrees north and east by name of the site; sites of which they are not known are not there."""
+    return {str(row[0]): (float(row[1]), float(row[2])) for row in connection.execute(_READ)}
