@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
-
-from agents.service.configuration import ConfigurationError, config_file
+from agents.service.configuration import config_file, read_file
 from broker.notifications.model.rules import NotificationSettings
-from broker.wrong_values import what_is_wrong
-from broker.yaml_text import read_yaml
 
 FILE = "notifications.yaml"
 
@@ -21,11 +16,5 @@ def load_settings(folder: Path | None) -> NotificationSettings:
     Raises:
         ConfigurationError: it has unknown names or wrong values, each named, or cannot be read.
     """
-    path = config_file(FILE, folder)
     remedy = "correct it; docs/how-to/get-notified.md describes all settings"
-    try:
-        return NotificationSettings.model_validate(read_yaml(path.read_text(encoding="utf-8")) or {})
-    except ValidationError as error:
-        raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(str(error), str(path), remedy) from error
+    return read_file(config_file(FILE, folder), NotificationSettings, remedy)

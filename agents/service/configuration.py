@@ -7,13 +7,13 @@ The section of an agent in ``agents.yaml``, and that of a brokerage of another d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agents.service.clock import AGREE_FOR_S
 from broker import resources
@@ -35,11 +35,40 @@ class ConfigurationError(BrokerError):
     """The file cannot be used; nothing was started."""
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A part of a configuration file: it takes no unknown names, and does not change."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LeaseSection(_Section):
+SectionT = TypeVar("SectionT", bound=BaseModel)
+AS_SHIPPED = "compare with the file that is shipped"
+
+
+def read_file(
+    path: Path, kind: type[SectionT], remedy: str = AS_SHIPPED, prepared: Callable[[Any], Any] = lambda content: content
+) -> SectionT:
+    """A configuration file as typed values; an empty one has all its defaults.
+
+    Args:
+        path: of the file.
+        kind: what its content is.
+        remedy: what to do about an error.
+        prepared: makes of the content what is checked.
+
+    Raises:
+        ConfigurationError: it is missing, no YAML, has unknown names, or wrong values, each named.
+    """
+    try:
+        content = read_yaml(path.read_text(encoding="utf-8"))
+        return kind.model_validate(prepared({} if content is None else content))
+    except ValidationError as error:
+        raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(str(error), str(path), remedy) from error
+
+
+class LeaseSection(Section):
     """``leases``: see :class:`broker.store.service.leases.LeaseTerms`."""
 
     length_s: Seconds = 15.0
@@ -47,8 +76,18 @@ class LeaseSection(_Section):
     distrust_before_s: Seconds = 2.0
     longest_s: Seconds = 60.0
 
+    @model_validator(mode="after")
+    def _terms_agree(self) -> Self:
+        _ = self.terms
+        return self
 
-class ServiceSection(_Section):
+    @property
+    def terms(self) -> LeaseTerms:
+        """The section as the store wants it."""
+        return LeaseTerms(**self.model_dump())
+
+
+class ServiceSection(Section):
     """``service``: stopping, heartbeat and retries of the whole process."""
 
     stop_within_s: Seconds = 6.0
@@ -61,7 +100,7 @@ class ServiceSection(_Section):
     clocks_agree_for_s: Seconds = AGREE_FOR_S
 
 
-class AgentSection(_Section):
+class AgentSection(Section):
     """One entry of ``agents``. ``options`` are checked by the agent that they are for.
 
     ``enabled``: ``auto`` is on where the tables are the broker's own, and off alongside PanDA until it is set to true.
@@ -80,7 +119,7 @@ class AgentSection(_Section):
         return installation == STANDALONE if self.enabled == "auto" else self.enabled
 
 
-class AgentsConfiguration(_Section):
+class AgentsConfiguration(Section):
     """All of ``config/agents.yaml``, checked; what it leaves out has its default.
 
     With ``extends: shipped`` that is what the shipped file says; else agents that it does not name do not run.
@@ -94,7 +133,7 @@ class AgentsConfiguration(_Section):
     @property
     def lease_terms(self) -> LeaseTerms:
         """``leases`` as the store wants it."""
-        return LeaseTerms(**self.leases.model_dump())
+        return self.leases.terms
 
 
 def config_file(name: str, folder: Path | None = None) -> Path:
@@ -109,22 +148,19 @@ def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
     Raises:
         ConfigurationError: it is missing, no YAML, has unknown names, or values out of range.
     """
-    remedy = "compare with the file that is shipped"
-    try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
-        if isinstance(content, dict) and content.get("extends") == "shipped":
-            content = laid_over(_shipped_file(), {"agents": {}} | content)
-        configuration = AgentsConfiguration.model_validate(content)
-        _ = configuration.lease_terms
-    except ValidationError as error:
-        raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
-        raise ConfigurationError(str(error), str(path), remedy) from error
+    configuration = read_file(path, AgentsConfiguration, prepared=_extended)
     unknown = sorted(set(configuration.agents) - set(known_agents))
     if unknown:
         known = ", ".join(known_agents)
         raise ConfigurationError(f"no such agent: {', '.join(unknown)}", str(path), f"known are {known}")
     return configuration
+
+
+def _extended(content: Any) -> Any:
+    """The content of ``agents.yaml``, over the shipped one where it says so."""
+    if isinstance(content, dict) and content.get("extends") == "shipped":
+        return laid_over(_shipped_file(), {"agents": {}} | content)
+    return content
 
 
 def laid_over(shipped: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,15 +228,7 @@ def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
     Raises:
         ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
     """
-    remedy = "compare with the file that is shipped"
-    try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
-        settings = ProcessSettings.model_validate({} if content is None else content)
-        return settings.model_copy(update={"folder": folder})
-    except ValidationError as error:
-        raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(str(error), str(path), remedy) from error
+    return read_file(path, ProcessSettings).model_copy(update={"folder": folder})
 
 
 def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | None:

@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from agents.service.configuration import ConfigurationError
+from agents.service.configuration import Seconds, Section, read_file
 from broker.access.claims import LONGEST_LIFE_S
 from broker.access.policies import RoleRule
-from broker.yaml_text import read_yaml
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 _FORM_AROUND_A_FILE_BYTES = 4096
 HOUR_S, DAY_S = 3600.0, 86400.0
@@ -22,11 +19,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 LOOPBACK_HOSTS = frozenset(LOCAL_HOSTS)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LimitSection(_Section):
+class LimitSection(Section):
     """``limits``: what one client may ask of one process."""
 
     body_bytes: Count = 1 << 20
@@ -48,7 +41,7 @@ class LimitSection(_Section):
         return self.sandbox_bytes + _FORM_AROUND_A_FILE_BYTES
 
 
-class DatabaseSection(_Section):
+class DatabaseSection(Section):
     """``database``: the pool of one process; pilots use ``pilots`` of its ``connections``, half unless given."""
 
     connections: Count = 8
@@ -68,21 +61,21 @@ class DatabaseSection(_Section):
         return self.pilots or max(1, self.connections // 2)
 
 
-class DecidingSection(_Section):
+class DecidingSection(Section):
     """``deciding``: requests that decide again, such as ``?evaluate=true`` and why-not."""
 
     at_once: Count = 2
     within_s: Seconds = 30.0
 
 
-class Rate(_Section):
+class Rate(Section):
     """Requests a second that are refilled, and how many may come at once."""
 
     per_s: Seconds
     burst: Count
 
 
-class RateSection(_Section):
+class RateSection(Section):
     """``rate``: by role; somebody with several roles has the largest."""
 
     anonymous: Rate = Rate(per_s=20, burst=100)
@@ -93,20 +86,20 @@ class RateSection(_Section):
     tuner: Rate = Rate(per_s=50, burst=200)
 
 
-class MetricSection(_Section):
+class MetricSection(Section):
     """``metrics``: queues that are a label."""
 
     queues: tuple[str, ...] = ()
 
 
-class RunSection(_Section):
+class RunSection(Section):
     """``runs``: what-ifs and sweeps."""
 
     at_once: Count = 1
     waiting: Count = 20
 
 
-class LoginSection(_Section):
+class LoginSection(Section):
     """``web.login``: the client of the page at one of the issuers (OpenID Connect, code flow with PKCE).
 
     Attributes:
@@ -126,7 +119,7 @@ class LoginSection(_Section):
     token_endpoint: str | None = None
 
 
-class CorsSection(_Section):
+class CorsSection(Section):
     """``cors``: pages of other origins that browsers may let ask the API.
 
     Attributes:
@@ -136,7 +129,7 @@ class CorsSection(_Section):
     origins: tuple[Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:\d{1,5})?$", max_length=300)], ...] = ()
 
 
-class WebSection(_Section):
+class WebSection(Section):
     """``web``: the page.
 
     Attributes:
@@ -150,7 +143,7 @@ class WebSection(_Section):
     login: LoginSection | None = None
 
 
-class ClientLoginSection(_Section):
+class ClientLoginSection(Section):
     """``panda_client.login``: the public client at one of the issuers with which users get tokens (RFC 8628).
 
     Attributes:
@@ -166,7 +159,7 @@ class ClientLoginSection(_Section):
     audience: str
 
 
-class PandaClientSection(_Section):
+class PandaClientSection(Section):
     """``panda_client``: what panda-client is told.
 
     Attributes:
@@ -178,7 +171,7 @@ class PandaClientSection(_Section):
     login: ClientLoginSection | None = None
 
 
-class IssuerSection(_Section):
+class IssuerSection(Section):
     """One issuer that is trusted, for what the map of roles says.
 
     Attributes:
@@ -218,7 +211,7 @@ class IssuerSection(_Section):
         return self
 
 
-class ApiConfiguration(_Section):
+class ApiConfiguration(Section):
     """All of ``config/api.yaml``, checked; what it leaves out has its default."""
 
     anonymous_read: bool = True
@@ -252,12 +245,4 @@ def load(path: Path) -> ApiConfiguration:
     Raises:
         ConfigurationError: it is missing, no YAML, has unknown names, or values out of range.
     """
-    remedy = "compare with the file that is shipped"
-    try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
-        return ApiConfiguration.model_validate({} if content is None else content)
-    except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigurationError(found, str(path), remedy) from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(str(error), str(path), remedy) from error
+    return read_file(path, ApiConfiguration)

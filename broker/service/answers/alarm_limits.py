@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from agents.service.configuration import ConfigurationError, config_file
+from agents.service.configuration import config_file, read_file
 from broker.flow.answers.quality import DriftLimits
 from broker.store.query_context import Answer
 from broker.store.summaries.chunk_states import CHANGES_KEPT
-from broker.wrong_values import what_is_wrong
-from broker.yaml_text import read_yaml
 
 FILE = "alarms.yaml"
 
@@ -66,10 +63,4 @@ def load_limits(folder: Path | None) -> AlarmLimits:
     Raises:
         ConfigurationError: it has unknown names or values out of range, or cannot be read.
     """
-    path = config_file(FILE, folder)
-    try:
-        return AlarmLimits.model_validate(read_yaml(path.read_text(encoding="utf-8")) or {})
-    except ValidationError as error:
-        raise ConfigurationError(what_is_wrong(error), str(path), "compare with the file that is shipped") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(str(error), str(path), "compare with the file that is shipped") from error
+    return read_file(config_file(FILE, folder), AlarmLimits)
