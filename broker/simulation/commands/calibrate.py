@@ -99,10 +99,20 @@ def calibrate(
         typer.echo(text)
     if trace is not None and own is not None:
         _write_trace(trace, own[1], share)
-    for one in found.left_out:
-        remark(f"note: left out: {one}")
+    for one in (*(f"left out: {one}" for one in found.left_out), *_switched(found.site)):
+        remark(f"note: {one}")
     if json:
         print_json(_document(found))
+
+
+def _switched(site: SiteFit | None) -> list[str]:
+    """Which parts of a site's grid are on, and why others are off."""
+    if site is None:
+        return []
+    tape = f"tape is off: {site.without_tape}" if site.tape is None else "tape is on, as it was staged"
+    none = "fewer than 30 were seen to wait in a batch system"
+    workers = f"workers are off: {none}" if site.lost_workers is None else "workers are on, as they were seen"
+    return [tape, f"{workers}; to change either: changes: in the file"]
 
 
 def _refuse_contradictions(span: Span, check: bool, grid: Path | None, trace: Path | None, share: bool) -> None:

@@ -42,6 +42,8 @@ _LISTS: dict[str, Any] = {
     "outages": Outage,
     "transfer_outages": TransferOutage,
 }
+#: What may be set of a calibrated grid beside parts.
+_SCALARS_OF_FIT = ("cycle_s", "task_cycle_s", "scouts", "memory_slack", "enforce_walltime", "heartbeat_s", "attempts")
 #: What a grid makes and no file says.
 _NOT_IN_FILES = {"kinds", "transfer_failures", "known", "coming"}
 #: The longest text that a file may hold once it is unpacked.
@@ -91,14 +93,30 @@ def read_scenario(text: str, name: str) -> GridChoice | FixedScenario | Calibrat
     """
     content = _content(text, name)
     if content.get("grid") == CALIBRATED:
-        extra = sorted(set(content) - {"grid", "version", "parameters", "calibration"}, key=str)
+        extra = sorted(set(content) - {"grid", "version", "parameters", "changes", "calibration"}, key=str)
         if extra:
-            raise SimulationError(f"unknown key {extra[0]}", name, "there are grid, version, parameters, calibration")
+            raise SimulationError(
+                f"unknown key {extra[0]}", name, "there are grid, version, parameters, changes, calibration"
+            )
         parameters = _made(GridParameters, content.get("parameters") or {}, f"{name}: parameters")
-        return CalibratedChoice(read_calibration(content, name), parameters, name)
+        changes = _changes_of_fit(content.get("changes") or {}, f"{name}: changes")
+        return CalibratedChoice(read_calibration(content, name), parameters, name, changes=changes)
     if "grid" in content:
         return _grid_choice(content, name)
     return FixedScenario(check(_whole(content, name)))
+
+
+def _changes_of_fit(given: Mapping[str, Any], place: str) -> tuple[tuple[str, Any], ...]:
+    """What is set after a fit: of a part of the scenario only the entries that are named."""
+    extra = sorted(set(given) - set(_PARTS) - set(_SCALARS_OF_FIT), key=str)
+    if extra:
+        known = ", ".join(sorted({*_PARTS, *_SCALARS_OF_FIT}))
+        raise SimulationError(f"unknown key {extra[0]}", place, f"a calibrated grid takes {known}")
+    made = _fields(given, place)
+    return tuple(
+        (key, {name: getattr(value, name) for name in given[key]} if key in _PARTS else value)
+        for key, value in made.items()
+    )
 
 
 def _content(text: str, name: str) -> Mapping[str, Any]:

@@ -44,7 +44,9 @@ class Tapes:
 
     def holds(self, task: Task) -> bool:
         """Whether input of a task must be read from tape; what runs at the beginning has been read."""
-        if task.running_at >= 0 or not task.sources or self._scenario.kinds[task.kind].input_gb <= 0:
+        kind = self._scenario.kinds[task.kind]
+        reads = kind.input_gb > 0 or kind.wall_s is not None  # of a calibrated kind the wall time holds the input
+        if task.running_at >= 0 or not task.sources or not reads:
             return False
         part = self._scenario.tape.part
         return task.on_tape or (part > 0 and float(stream(self._seed, task.number, "on tape").random()) < part)

@@ -19,6 +19,7 @@ from broker.simulation.model.calibration.site_history import (
     counted,
 )
 from broker.simulation.statements.ended_jobs import ended_jobs
+from broker.simulation.statements.site_tape import site_tape
 from broker.store.connection.tables import Names
 
 _JOBS = """
@@ -108,7 +109,7 @@ _GOOD_OF_TASK = "j.jobstatus = 'finished' AND j.wall_s IS NOT NULL"
 _WORKERS = """
 SELECT computingsite AS queue, count(*) AS workers,
     count(*) FILTER (WHERE endtime IS NOT NULL AND coalesce(njobs, 0) = 0) AS empty,
-    count(*) FILTER (WHERE starttime >= submittime) AS n,
+    count(*) FILTER (WHERE starttime >= submittime) AS n, count(*) FILTER (WHERE status = 'missed') AS lost,
     percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (
         ORDER BY extract(epoch FROM starttime - submittime)::double precision)
         FILTER (WHERE starttime >= submittime) AS delay
@@ -162,7 +163,11 @@ def site_history(
             for row in rows(_filled(_AT_QUEUES, _GOOD), _OVERLAPS)
         ),
         tuple(_task(row) for row in rows(_filled(_TASKS, _GOOD_OF_TASK, "j."), _OF_TASKS)),
-        tuple(WorkersRecord(row.queue, row.workers, row.empty, counted(row.n, row.delay)) for row in rows(_WORKERS)),
+        tuple(
+            WorkersRecord(row.queue, row.workers, row.empty, counted(row.n, row.delay), row.lost)
+            for row in rows(_WORKERS)
+        ),
+        *site_tape(connection, names, since, until),
     )  # fmt: skip
 
 

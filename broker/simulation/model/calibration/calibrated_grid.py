@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -30,13 +31,19 @@ SHARE = "Production"
 
 @dataclass(frozen=True)
 class CalibratedChoice:
-    """A calibrated grid of a size; called with a seed it makes the scenario."""
+    """A calibrated grid of a size; called with a seed it makes the scenario.
+
+    Attributes:
+        changes: fields of the scenario that are set afterwards; of those that are parts, such as ``tape``, the entries
+            that are set, the others being as they were fitted.
+    """
 
     calibration: Calibration
     parameters: GridParameters
     name: str
     ages: Ages = field(default_factory=Ages)
     trace: Trace | None = None
+    changes: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self, seed: int) -> Scenario:
         """The scenario of a seed.
@@ -55,7 +62,12 @@ class CalibratedChoice:
             made = own_scenario(self.calibration, site, self.parameters, self.name, seed)
         else:
             made = traced_scenario(site, self.trace, self.parameters, self.name, seed)
-        return dataclasses.replace(made, ages=self.ages)
+        made = dataclasses.replace(made, ages=self.ages)
+        changed = {
+            key: dataclasses.replace(getattr(made, key), **value) if isinstance(value, dict) else value
+            for key, value in self.changes
+        }
+        return check(dataclasses.replace(made, **changed)) if changed else made
 
 
 def own_scenario(calibration: Calibration, site: SiteFit, parameters: GridParameters, name: str, seed: int) -> Scenario:

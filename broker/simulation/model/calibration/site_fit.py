@@ -17,7 +17,8 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 from broker.simulation.model.calibration.estimate import Estimate
-from broker.simulation.model.calibration.site_history import Counted, History, TaskAtQueue
+from broker.simulation.model.calibration.site_history import Counted, History, TapeRecord, TaskAtQueue
+from broker.simulation.model.scenario_parts import Tape, Workers
 from broker.simulation.model.streams import stream
 
 #: A task at a queue says something of its speed from so many finished attempts on, a queue from so many of its own.
@@ -28,6 +29,10 @@ RESAMPLES, ROUNDS = 100, 15
 #: Spread of ln(speed) of a queue about which nothing is known, and its failures (assumed, as of generated grids).
 UNKNOWN_SPEED_S, UNKNOWN_FAILURE = 0.3, 0.05
 HOUR_S, HOURS_OF_WEEK = 3600.0, 168
+#: The 90 % quantile of the standard normal distribution.
+Z90 = 1.2815515655446004
+#: A request that always failed would be made again for ever.
+MOST_TAPE_FAILURE = 0.95
 #: A figure by queue, of some rows.
 Figures = Callable[[Ints], Floats]
 
@@ -71,6 +76,8 @@ class SiteFit:
         arrivals_production, arrivals_analysis: tasks by hour of the week, from Monday 0 h UTC on.
         sizes_gb: of input and output of a job, over tasks, where files are on record.
         pooled: queues with fewer than 30 jobs, whose speed and failures are those of all.
+        lost_workers: part of the workers that vanished; None where no starts of workers are known.
+        tape: how input on tape was read; None, and ``without_tape`` says why, where that is not known.
     """
 
     days: float
@@ -81,6 +88,30 @@ class SiteFit:
     arrivals_analysis: tuple[int, ...]
     sizes_gb: dict[str, Counted] = field(default_factory=dict)
     pooled: tuple[str, ...] = ()
+    lost_workers: float | None = None
+    tape: TapeRecord | None = None
+    without_tape: str = ""
+
+    @property
+    def workers(self) -> Workers:
+        """Workers of Harvester as they were; off where nobody saw how long they wait in the batch system."""
+        if self.lost_workers is None:
+            return Workers()
+        return Workers(enabled=True, lost=self.lost_workers)
+
+    @property
+    def read_tape(self) -> Tape:
+        """Tape as it was read; off where that is not known."""
+        tape = self.tape
+        if tape is None or tape.took_s is None or tape.took_s.p50 <= 0:
+            return Tape()
+        failure = min(MOST_TAPE_FAILURE, tape.failed / tape.files if tape.files else 0.0)
+        return Tape(part=tape.part, median_s=tape.took_s.p50, spread=spread_of(tape.took_s), failure=failure)
+
+
+def spread_of(values: Counted) -> float:
+    """The spread of ln of what is counted, by its upper half."""
+    return math.log(max(values.p90, values.p50) / values.p50) / Z90
 
 
 def fit_site(history: History) -> SiteFit:
@@ -121,7 +152,17 @@ def fit_site(history: History) -> SiteFit:
         _arrivals(history, analysis=True),
         _sizes(history),
         tuple(queue.name for queue in ran if queue.jobs < FEWEST_JOBS),
+        _lost_workers(history),
+        history.tape,
+        history.without_tape,
     )
+
+
+def _lost_workers(history: History) -> float | None:
+    """Part of the workers that vanished, where as many as of a cell that counts were seen to wait."""
+    seen = [one for one in history.workers if one.delay_s is not None and one.delay_s.p50 > 0]
+    workers = sum(one.workers for one in seen)
+    return sum(one.lost for one in seen) / workers if workers >= FEWEST_JOBS else None
 
 
 def anonymous(fit: SiteFit) -> SiteFit:

@@ -11,7 +11,15 @@ import numpy as np
 from broker.simulation.model.calibration.estimate import Estimate
 from broker.simulation.model.calibration.fit import Scaled
 from broker.simulation.model.calibration.quantile_fits import TwoPiece
-from broker.simulation.model.calibration.site_fit import HOUR_S, HOURS_OF_WEEK, SiteFit, SiteQueue
+from broker.simulation.model.calibration.site_fit import (
+    FEWEST_JOBS,
+    HOUR_S,
+    HOURS_OF_WEEK,
+    Z90,
+    SiteFit,
+    SiteQueue,
+    spread_of,
+)
 from broker.simulation.model.calibration.trace import Trace, TraceTask
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.job_kinds import REFERENCE_HS06, Fixed, JobKind, Lognormal
@@ -21,8 +29,8 @@ from broker.simulation.model.streams import stream
 
 #: Cores of a node (assumed, as of generated grids): the most of these that make up the cores of a queue within 3 %.
 NODE_CORES, NODES_OFF_BY = (32, 16, 8), 0.03
-#: The 90 % quantile of the standard normal distribution, and half of its middle 95 %.
-Z90, Z975 = 1.2815515655446004, 1.959963984540054
+#: Half of the middle 95 % of the standard normal distribution.
+Z975 = 1.959963984540054
 #: Least spread of ln(wall time) of a task (assumed where its quantiles are equal).
 LEAST_S = 0.01
 #: CPU and wall time of a job rank alike, by so much (assumed, as for calibrated kinds).
@@ -70,6 +78,7 @@ def site_scenario(
         Scenario(
             name=name, days=parameters.days, sites=sites, queues=queues, shares=shares, tasks=tasks, kinds=dict(kinds),
             default_link_bytes_s=RATE, warm_up_s=parameters.warm_up_s, pilots=_pilots(fit),
+            workers=fit.workers, tape=fit.read_tape,
         )
     )  # fmt: skip
 
@@ -103,7 +112,14 @@ def _queue(queue: SiteQueue, site: int, widest: int, memory_gb_core: float, seed
         efficiency_of_type=of_kind,
         failure_rate=min(1.0, max(0.0, _drawn(queue.failure, float, queue.name, "calibrated failure", seed))),
         max_waiting_pilots=max(5, queue.cores // 100),
+        worker_wait=_worker_wait(queue),
     )
+
+
+def _worker_wait(queue: SiteQueue) -> tuple[float, float] | None:
+    """Median and spread of how long workers of a queue waited, where enough were seen."""
+    seen = queue.worker_delay_s
+    return (seen.p50, spread_of(seen)) if seen and seen.n >= FEWEST_JOBS and seen.p50 > 0 else None
 
 
 def _drawn(of: Estimate, scale: Callable[[float], float], queue: str, purpose: str, seed: int) -> float:
@@ -118,7 +134,7 @@ def _pilots(fit: SiteFit) -> Pilots:
     if not delays:
         return Pilots()
     middle = float(np.median([one.p50 for one in delays]))
-    spread = float(np.median([math.log(max(one.p90, one.p50) / one.p50) / Z90 for one in delays]))
+    spread = float(np.median([spread_of(one) for one in delays]))
     return dataclasses.replace(Pilots(), start_median_s=middle, start_s=spread)
 
 

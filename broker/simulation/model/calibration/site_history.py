@@ -114,17 +114,38 @@ class TaskRecord:
 
 @dataclass(frozen=True)
 class WorkersRecord:
-    """Workers of a queue that were submitted in a span: how long until they started, and how many had no job."""
+    """Workers of a queue that were submitted in a span: how long they waited, how many had no job, or were lost."""
 
     queue: str
     workers: int
     empty: int
     delay_s: Counted | None
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class TapeRecord:
+    """Requests for input on tape that ended in a span.
+
+    Attributes:
+        requests: that ended; ``files`` of them, and ``failed`` of these, which were never staged.
+        took_s: from start to end of those that were done, for each hundred files that were asked for.
+        part: of the tasks that came and read a dataset, those for which there was a request.
+    """
+
+    requests: int
+    files: int
+    failed: int
+    took_s: Counted | None
+    part: float
 
 
 @dataclass(frozen=True)
 class History:
-    """All that was counted from ``since`` to ``until`` (UNIX seconds; the weekday and hour of tasks are UTC)."""
+    """All that was counted from ``since`` to ``until`` (UNIX seconds; the weekday and hour of tasks are UTC).
+
+    ``tape`` is None, and ``without_tape`` says why, where nothing is known of it.
+    """
 
     since_s: float
     until_s: float
@@ -132,6 +153,8 @@ class History:
     at_queues: tuple[TaskAtQueue, ...]
     tasks: tuple[TaskRecord, ...]
     workers: tuple[WorkersRecord, ...] = ()
+    tape: TapeRecord | None = None
+    without_tape: str = ""
 
     @property
     def length_s(self) -> float:
