@@ -163,10 +163,7 @@ def site_history(
             for row in rows(_filled(_AT_QUEUES, _GOOD), _OVERLAPS)
         ),
         tuple(_task(row) for row in rows(_filled(_TASKS, _GOOD_OF_TASK, "j."), _OF_TASKS)),
-        tuple(
-            WorkersRecord(row.queue, row.workers, row.empty, counted(row.n, row.delay), row.lost)
-            for row in rows(_WORKERS)
-        ),
+        tuple(_workers(row) for row in rows(_WORKERS)),
         *site_tape(connection, names, since, until),
     )  # fmt: skip
 
@@ -193,6 +190,10 @@ def _most(rows: Any, ended: str) -> dict[str, float]:
             if row.name is not None:
                 found[row.name] = max(found.get(row.name, 0.0), float(row.most))
     return found
+
+
+def _workers(row: Any) -> WorkersRecord:
+    return WorkersRecord(row.queue, row.workers, row.empty, counted(row.n, row.delay), row.lost)
 
 
 def _task(row: Any) -> TaskRecord:
