@@ -28,6 +28,8 @@ class Command:
         place: where it stands in that list, smallest first; commands of one place follow by name.
         watched: what lists things and changes nothing, so that it has ``--watch``: the command's name, or
             ``GROUP COMMAND`` of a group.
+        elsewhere: ``module:function`` of what serves with a broker elsewhere, as ``broker --server URL``: called with
+            the client and the arguments.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Command:
     help: str
     place: int = 1000
     watched: tuple[str, ...] = ()
+    elsewhere: str = ""
 
 
 @dataclass(frozen=True)

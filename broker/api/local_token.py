@@ -85,14 +85,15 @@ class LocalToken:
     def __init__(self, token: str) -> None:
         """``token``: the text of the file."""
         self._token = token.encode()
-        self.identity = Identity(_account(), LOCAL, {role: Grant(role) for role in Role})
+        self.identity = Identity(account(), LOCAL, {role: Grant(role) for role in Role})
 
     def identify(self, token: str) -> Identity | None:
         """Who shows ``token``; None for another one. It takes as long whatever the two have in common."""
         return self.identity if hmac.compare_digest(self._token, token.encode("utf-8", "replace")) else None
 
 
-def _account() -> str:
+def account() -> str:
+    """The name of the account that this process runs as."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

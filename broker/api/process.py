@@ -130,7 +130,7 @@ async def _known(state: ApiState, connection: HTTPConnection) -> policies.Identi
     return None
 
 
-def pool(database: Database, configuration: ApiConfiguration) -> Database:
+def pool(database: Database, configuration: ApiConfiguration, *, only_reads: bool = False) -> Database:
     """A small pool of connections with a limit for each statement; a context manager that closes it."""
     section = configuration.database
     return database.sibling(
@@ -138,6 +138,7 @@ def pool(database: Database, configuration: ApiConfiguration) -> Database:
         section.connections,
         statement_timeout_s=section.statement_timeout_s,
         pool_timeout_s=section.wait_s,
+        only_reads=only_reads,
     )
 
 

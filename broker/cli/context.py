@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PACKAGES = {
     "api": ("fastapi", "uvicorn", "joserfc", "prometheus_client"),
+    "mcp": ("mcp", "jsonschema"),
     "simulate": ("scipy",),
     "web": ("fastapi", "uvicorn", "joserfc", "prometheus_client", "jinja2"),
 }

@@ -7,12 +7,13 @@ Answers of a broker elsewhere, read back into their models and printed by the co
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -24,6 +25,7 @@ from broker.cli.output import Column, print_json, print_table
 from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.commands.explain import show_explained, show_why_not
 from broker.errors import WRONG_USAGE, BrokerError
+from broker.feature import commands
 from broker.fetching.web import shown
 from broker.grid.answers.models import Links, Nuclei, NucleusAnswer, QueueAnswer, Queues, Shares
 from broker.grid.commands.links import show_links
@@ -190,6 +192,8 @@ def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoRet
         with BrokerClient(server, _token(server, token_file)) as client:
             if path in ANSWERS:
                 ANSWERS[path].show(client, given, as_json)
+            elif (serve := _serving(path)) is not None:
+                serve(client, given)
             else:
                 _show(list(_handler(path)(client, given)), as_json)
     except typer.Exit as ended:
@@ -243,6 +247,15 @@ def _token(server: str, token_file: str | None) -> Callable[[], str | None]:
     if any(mark in server for mark in LOOPBACK) and own.is_file() and "BEARER_TOKEN" not in os.environ:
         return token_from_file(own)
     return find_token(os.environ)
+
+
+def _serving(path: str) -> Callable[[BrokerClient, Arguments], None] | None:
+    """What a command that serves does with a broker elsewhere; None of the others."""
+    target = next((one.elsewhere for one in commands() if one.name == path and one.elsewhere), None)
+    if target is None:
+        return None
+    module, _, name = target.partition(":")
+    return cast("Callable[[BrokerClient, Arguments], None]", getattr(importlib.import_module(module), name))
 
 
 def _handler(path: str) -> Callable[[BrokerClient, Arguments], Documents]:

@@ -48,7 +48,7 @@ FEATURE = Feature(
         ),
         Command("job", "broker.history.commands.jobs:job", "One job: why there, why it failed.", place=125),
     ),
-    routes=("broker.history.routes.jobs",),
+    routes=("broker.history.routes.jobs", "broker.history.routes.search"),
     pages=(
         "broker.history.pages.work",
         "broker.history.pages.search",

@@ -24,6 +24,13 @@ FEATURE = Feature(
             place=20,
         ),
         Command("api", "broker.service.commands.api:api", "Serve the HTTP API in a process of its own.", place=30),
+        Command(
+            "mcp",
+            "broker.service.commands.mcp:mcp",
+            "Answer an assistant's questions over stdin and stdout.",
+            place=35,
+            elsewhere="broker.service.commands.mcp:elsewhere",
+        ),
         Command("run", "broker.service.commands.run:run", "Run one cycle of one agent.", place=40),
         Command(
             "agents",

@@ -117,7 +117,7 @@ OTHERS = frozenset(
         "api", "calibrate", "completion", "config doc", "db init", "db load", "db stop", "demo",
         "features announce-shutdown", "features publish", "features read", "features report", "features withdraw",
         "import cric", "import example", "import rucio", "import sites", "import workers", "init",
-        "job-status drain", "job-status rank", "job-status read", "job-status report", "job-status write",
+        "mcp", "job-status drain", "job-status rank", "job-status read", "job-status report", "job-status write",
         "notify list", "notify test",
         "pool check", "pool hash", "pool match", "rules", "serve", "simulate", "snapshot import", "sss import",
         "sss show", "sss validate", "submit", "task submit",

@@ -24,7 +24,14 @@ FIRST_NUMBER = 1
 
 
 class SearchHit(Answer):
-    """Something with a page: of what kind, its name, what is said of it, its number or name as ``place``."""
+    """Something with a page.
+
+    Attributes:
+        kind: of what kind it is.
+        name: its number or name.
+        said: what is said of it.
+        place: its number or name as part of the address of its page.
+    """
 
     kind: Kind
     name: str
@@ -36,6 +43,8 @@ class Search(Answer):
     """What was found for some letters: what has that very name first, then what has a name like it.
 
     Attributes:
+        asked: the letters.
+        hits: the nearest names first.
         exact: whether the first is what was asked for, by its number or whole name.
     """
 

@@ -71,6 +71,7 @@ class Database:
             largest number of connections.
         pool_timeout_s: that somebody waits for a connection of the pool.
         on_close: called once by :meth:`close` (stops the embedded server).
+        only_reads: whether every transaction is read-only.
 
     Attributes:
         guard: asked in each transaction that may write; None where the schema may be any.
@@ -86,6 +87,7 @@ class Database:
         statement_timeout_s: float | None = None,
         pool_timeout_s: float = 30.0,
         on_close: Callable[[], None] | None = None,
+        only_reads: bool = False,
     ) -> None:
         self.names = names or Names()
         parsed = parse_url(url)
@@ -100,6 +102,8 @@ class Database:
         bounded = (
             "" if statement_timeout_s is None else f" -c statement_timeout={math.ceil(statement_timeout_s * 1000)}"
         )
+        if only_reads:
+            bounded += " -c default_transaction_read_only=on"
         self.engine = sa.create_engine(
             parsed,
             pool_size=pool_size,
@@ -144,6 +148,7 @@ class Database:
         *,
         statement_timeout_s: float | None = None,
         pool_timeout_s: float = 30.0,
+        only_reads: bool = False,
     ) -> Database:
         """Another pool of connections to the same database, for work that must not wait for this one's."""
         own = Database(
@@ -153,6 +158,7 @@ class Database:
             pool_size=pool_size,
             statement_timeout_s=statement_timeout_s,
             pool_timeout_s=pool_timeout_s,
+            only_reads=only_reads,
         )
         own.guard = self.guard
         return own

@@ -1,0 +1,115 @@
+"""What an assistant may ask, and what it is answered: the answers of the API, bounded, each with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.access import policies
+from broker.access.policies import OPEN, Policy
+from broker.errors import REFUSED, BrokerError
+from broker.service.answers.spoken_answers import said
+from broker.service.model.bounded_answer import Cut, Place, as_text, bounded, cursor_of, part_at, place_of
+from broker.service.model.read_tools import CURSOR, Question, Tool, question_of, read_tools
+
+READING = frozenset(
+    one.name for one in vars(policies).values() if isinstance(one, Policy) and not one.writes and one is not OPEN
+)
+"""Policies of routes that write nothing, but for those about the service as a process."""
+NEXT = ("next", "next_after")
+MOST_CUTS_TOLD = 3
+Ask = Callable[[Question], Any]
+"""Asks the API; raises what its client raises."""
+
+
+class NeverWrites(BrokerError):
+    """A tool that would reach a route which is none for reading."""
+
+    exit_status = REFUSED
+
+
+@dataclass(frozen=True)
+class ToolAnswer:
+    """What a tool answers.
+
+    Attributes:
+        sentence: in words, with how much is shown.
+        answer: the document of the API, or the part of it that a cursor led to.
+        left_out: what was cut, with where it stands, and the cursor of the rest.
+        cursor: of what follows; None at the end.
+    """
+
+    sentence: str
+    answer: Any
+    left_out: tuple[dict[str, Any], ...]
+    cursor: str | None
+
+    def document(self) -> dict[str, Any]:
+        """All of it as one object."""
+        answer = self.answer if isinstance(self.answer, dict) else {"items": self.answer}
+        return {
+            "sentence": self.sentence, "answer": answer, "left_out": list(self.left_out), "cursor": self.cursor,
+        }  # fmt: skip
+
+
+def tools_of(description: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """The tools of an API that describes itself so."""
+    return read_tools(description, READING)
+
+
+def answer_of(tool: Tool, arguments: Mapping[str, Any], ask: Ask, most_bytes: int) -> ToolAnswer:
+    """What a tool answers.
+
+    Args:
+        tool: that is asked.
+        arguments: that its schema allows.
+        ask: the API.
+        most_bytes: of the answer as JSON.
+
+    Raises:
+        WrongCursor: the cursor is none, or leads nowhere any more.
+    """
+    place = place_of(arguments.get(CURSOR))
+    document = ask(question_of(tool, arguments, place.after))
+    part = document if place.at is None else part_at(document, place)
+    shown, cuts = bounded(part, most_bytes, place.at or (), place.first)
+    left_out = tuple(_told(cut, place) for cut in cuts)
+    following = next((one[CURSOR] for one in left_out if one[CURSOR] is not None), None) or _next_page(document, place)
+    return ToolAnswer(_sentence(tool, part, left_out, following), shown, left_out, following)
+
+
+def _told(cut: Cut, place: Place) -> dict[str, Any]:
+    rest = Place(place.after, cut.at, cut.first + cut.shown)
+    where = ".".join(str(step) for step in cut.at)
+    cursor = cursor_of(rest) if cut.follows else None
+    return {"where": where, "first": cut.first, "shown": cut.shown, "of": cut.of, CURSOR: cursor}
+
+
+def _next_page(document: Any, place: Place) -> str | None:
+    if not isinstance(document, Mapping):
+        return None
+    after = next((document[name] for name in NEXT if document.get(name) is not None), None)
+    return None if after is None else cursor_of(Place(after))
+
+
+def _sentence(tool: Tool, part: Any, left_out: tuple[dict[str, Any], ...], following: str | None) -> str:
+    words = [said(tool.answers, part) if isinstance(part, Mapping) else ""]
+    if not words[0]:
+        lists = part.items() if isinstance(part, Mapping) else ()
+        counts = [f"{name}: {len(value)}" for name, value in lists if isinstance(value, list)]
+        words = [tool.first_sentence, *([f"{', '.join(counts)}."] if counts else [])]
+    words += [_shown(one) for one in left_out[:MOST_CUTS_TOLD]]
+    if following is not None:
+        words.append("Ask again with the cursor for what follows.")
+    return " ".join(words)
+
+
+def _shown(cut: Mapping[str, Any]) -> str:
+    last = cut["first"] + cut["shown"]
+    return f"{cut['where'] or 'The answer'}: {cut['first'] + 1} to {last} of {cut['of']} are shown."
+
+
+def shown_document(found: ToolAnswer) -> str:
+    """The answer as JSON, for assistants that read text only."""
+    return as_text(found.document())

@@ -1,0 +1,1 @@
+"""Which incidents are sent to whom, when, and in which words. Pure."""
