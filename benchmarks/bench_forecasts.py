@@ -2,7 +2,9 @@
 
 A simulated grid is steered by the code of the agents (profile ``seed``); its load rises and falls, and queues fail. At
 each hour forecasts are made from what is known then, by the code of the agent, and judged by what happened.
-``python -m benchmarks.bench_forecasts [--seeds 10] [--days 8] [--cores 500] [--processes 1]``.
+``python -m benchmarks.bench_forecasts [--seeds 10] [--days 8] [--cores 500] [--processes 1] [--horizon 48]``.
+With ``--rollouts 1`` the work is rolled out ahead at each look as well, so often, and the same forecasts are told with
+and without what that says.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -23,6 +26,7 @@ from broker.domain.arrays import Floats, texts  # noqa: E402
 from broker.forecasts.model.forecasting import LEVELS, Past, Settings, make_forecasts  # noqa: E402
 from broker.forecasts.model.judging import JudgedForecasts, Verdict, verdicts  # noqa: E402
 from broker.forecasts.model.subjects import columns_of  # noqa: E402
+from broker.simulation.model.rolling_out import Rolling  # noqa: E402
 
 
 def told_of(noted: Sequence[Awaited], settings: Settings, end_s: float, seed: int = 0) -> JudgedForecasts:
@@ -60,9 +64,30 @@ def told_of(noted: Sequence[Awaited], settings: Settings, end_s: float, seed: in
     )
 
 
-def one_seed(days: float, cores: int, seed: int) -> JudgedForecasts:
-    """The forecasts of one run."""
-    return told_of(watched(seed, days, cores), Settings(), days * 86_400.0, seed)
+@dataclass(frozen=True)
+class Wanted:
+    """What is run: virtual days, cores, how forecasts are made, and how work is rolled out; None for not at all."""
+
+    days: float
+    cores: int
+    settings: Settings
+    rolling: Rolling | None = None
+
+
+def one_seed(wanted: Wanted, seed: int) -> dict[str, JudgedForecasts]:
+    """The forecasts of one run; where work is rolled out, those without what that says, too."""
+    noted, end_s = watched(seed, wanted.days, wanted.cores, rolling=wanted.rolling), wanted.days * 86_400.0
+    found = {"without": told_of(without_rollouts(noted), wanted.settings, end_s, seed)}
+    if wanted.rolling is not None:
+        found["rolled out"] = told_of(noted, wanted.settings, end_s, seed)
+    return found
+
+
+def without_rollouts(noted: Sequence[Awaited]) -> list[Awaited]:
+    """The same without what roll-outs said."""
+    return [
+        replace(one, asked=replace(one.asked, clues={**one.asked.clues, "rollout_s": np.nan})) for one in noted
+    ]  # fmt: skip
 
 
 def line(verdict: Verdict) -> str:
@@ -95,13 +120,21 @@ def main() -> None:
     parser.add_argument("--days", type=float, default=8.0)
     parser.add_argument("--cores", type=int, default=500)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--horizon", type=float, default=48.0, help="hours")
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--rollouts", type=int, default=0, help="of each look; 0 for none")
     given = parser.parse_args()
+    settings = Settings(cases=given.cases, horizon_s=3600.0 * given.horizon)
+    rolling = Rolling(hours=12.0, seeds=given.rollouts) if given.rollouts else None
+    wanted = Wanted(given.days, given.cores, settings, rolling)
     with ProcessPoolExecutor(given.processes) as pool:
-        found = list(pool.map(partial(one_seed, given.days, given.cores), range(1, given.seeds + 1)))
-    for verdict in verdicts(together_of(found)):
-        print(line(verdict), flush=True)
-    for seed, one in enumerate(found, 1):
-        print(f"seed {seed:2d}: {line(verdicts(one)[0])}", flush=True)
+        found = list(pool.map(partial(one_seed, wanted), range(1, given.seeds + 1)))
+    for name in found[0]:
+        print(name, flush=True)
+        for verdict in verdicts(together_of([one[name] for one in found])):
+            print(line(verdict), flush=True)
+        for seed, one in enumerate(found, 1):
+            print(f"seed {seed:2d}: {line(verdicts(one[name])[0])}", flush=True)
 
 
 if __name__ == "__main__":

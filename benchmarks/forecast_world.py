@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from benchmarks.rollout_world import ahead_of
 from broker.domain.arrays import Floats
 from broker.forecasts.model.subjects import (
     ONLINE,
@@ -21,15 +22,20 @@ from broker.forecasts.model.subjects import (
     WaitingTask,
     apart,
     asked_of,
+    rollout_clues,
     together,
+    with_rollout,
 )
 from broker.simulation.model.generated_grid import GridParameters, generate
 from broker.simulation.model.job_states import Job, TaskState
 from broker.simulation.model.loop import ClosedLoop
 from broker.simulation.model.policies.base import find_policy
+from broker.simulation.model.rolling_out import Rolling, roll_out
 from broker.simulation.model.scenario import Scenario, check
 
 LOOK_S, WINDOW_S = 600.0, 7200.0
+#: That steers the grid, and by which its work is rolled out.
+POLICY = "seed"
 #: Where nothing came for so long by which a forecast could be judged, it is not.
 NOBODY_CAME_S = 3600.0
 #: Parts of the time, and the parts of the work that arrive in them: the load is 0.6, 1.6, 0.6 and 1.2 of the usual.
@@ -74,10 +80,11 @@ class Watching:
     Args:
         loop: before it runs.
         every_s: seconds between two looks at which subjects are noted.
+        rolling: how the work is rolled out ahead at these looks; None for not at all.
     """
 
-    def __init__(self, loop: ClosedLoop, every_s: float = 3600.0) -> None:
-        self._loop, self._grid, self._every_s = loop, loop.grid, every_s
+    def __init__(self, loop: ClosedLoop, every_s: float = 3600.0, rolling: Rolling | None = None) -> None:
+        self._loop, self._grid, self._every_s, self._rolling = loop, loop.grid, every_s, rolling
         self.noted: list[Awaited] = []
         self._open: list[Awaited] = []
         self._starts: list[tuple[float, float, str, str]] = []
@@ -95,12 +102,19 @@ class Watching:
         self._open = [one for one in self._open if one.resolved_s == np.inf and one.is_kept]
         if now >= self._next_s:
             self._next_s += self._every_s
-            for asked in asked_of(self._waiting(now), _moment(now), WINDOW_S):
+            for asked in self._asked(now):
                 made = Awaited(asked, now, now)
                 if asked.kind == TASK:
                     made.task = self._grid.tasks[int(asked.subject)]
                 self._open.append(made)
                 self.noted.append(made)
+
+    def _asked(self, now: float) -> list[Asked]:
+        found = asked_of(self._waiting(now), _moment(now), WINDOW_S)
+        if self._rolling is None:
+            return found
+        rolled = roll_out(ahead_of(self._loop, now), find_policy(POLICY), self._rolling, lambda: 0.0)
+        return with_rollout(found, rollout_clues(rolled.lines, rolled.tasks, rolled.kinds))
 
     def _note_starts(self, now: float) -> None:
         """Assignment, start, queue and share of what started since the last look."""
@@ -225,10 +239,10 @@ def _moment(time_s: float) -> datetime:
     return datetime.fromtimestamp(time_s, UTC)
 
 
-def watched(seed: int, days: float, cores: int, policy: str = "seed") -> list[Awaited]:
+def watched(seed: int, days: float, cores: int, policy: str = POLICY, rolling: Rolling | None = None) -> list[Awaited]:
     """What was asked in one run, and what came of it, in the order of the looks."""
     loop = ClosedLoop(drifting(seed, days, cores), find_policy(policy), seed)
-    watching = Watching(loop)
+    watching = Watching(loop, rolling=rolling)
     loop.run()
     return [dataclasses.replace(one, job=None, task=None) for one in watching.noted if one.is_kept]
 

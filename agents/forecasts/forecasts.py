@@ -10,11 +10,13 @@ import numpy as np
 from pydantic import Field
 
 from agents.brokerage.grid_reading import tuning_of
+from agents.forecasts.rolling import Outcome, outcome_of, read_ahead
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.service.profile_file import profile_in_force
 from broker.forecasts.model.forecasting import Forecasts, Past, Settings, make_forecasts
 from broker.forecasts.model.resolving import judge
-from broker.forecasts.model.subjects import Asked, asked_of, columns_of
+from broker.forecasts.model.subjects import Asked, asked_of, columns_of, rollout_clues, with_rollout
 from broker.forecasts.statements.forecast_rows import (
     Before,
     Made,
@@ -27,9 +29,11 @@ from broker.forecasts.statements.forecast_rows import (
 from broker.forecasts.statements.starts import seen_of, tracked_of
 from broker.forecasts.statements.waiting_work import read_waiting
 from broker.gdpconfig.tuning import Tuning
+from broker.simulation.model.rolling_out import Rolling
 from broker.store.connection.tables import TableCatalogue
 
 ON, HALF_LIFE = "FORECASTS", "FORECAST_HALF_LIFE"
+ROLLOUT_BUDGET = "FORECAST_ROLLOUT_BUDGET"
 CASES, HORIZON, STEP = "FORECAST_CASES", "FORECAST_HORIZON", "FORECAST_STEP"
 _HALF_LIVES = 7
 #: One forecast of each subject is judged in so long.
@@ -46,12 +50,20 @@ class ForecastsOptions(AgentOptions):
         window_hours: the rate of starts is that of so many hours.
         in_profile_panda: whether it works where the service runs the profile ``panda``.
         judged_of_a_cycle: open forecasts that are looked at in one cycle, the oldest first.
+        rollout_hours: of virtual time that work is rolled out ahead, where ``FORECAST_ROLLOUT_BUDGET`` is not 0.
+        rollout_seeds: roll-outs at most, as many as the budget lets.
+        rollout_cycle_s: of virtual time between two cycles of the brokerages in them.
+        rollout_window_hours: work comes in them as it came within so many hours before.
     """
 
     most_tasks: int = Field(default=2000, ge=1, le=100_000)
     window_hours: float = Field(default=2.0, gt=0, le=48)
     in_profile_panda: bool = False
     judged_of_a_cycle: int = Field(default=50_000, ge=1)
+    rollout_hours: float = Field(default=12.0, ge=1, le=72)
+    rollout_seeds: int = Field(default=3, ge=1, le=100)
+    rollout_cycle_s: float = Field(default=120.0, ge=30, le=3600)
+    rollout_window_hours: float = Field(default=6.0, gt=0, le=168)
 
 
 class ForecastsAgent(Agent[ForecastsOptions]):
@@ -73,8 +85,23 @@ class ForecastsAgent(Agent[ForecastsOptions]):
         counts = self._judge(context, settings)
         judged_s = perf_counter() - started
         context.check()
-        counts |= self._tell(context, settings)
-        return CycleReport(counts, {"judge_s": judged_s, "tell_s": perf_counter() - started - judged_s})
+        rolled = self._roll_out(context, tuning)
+        rolled_s = perf_counter() - started - judged_s
+        context.check()
+        counts |= {**rolled.counts, **self._tell(context, settings, rolled)}
+        timings = {"judge_s": judged_s, "rollout_s": rolled_s, "tell_s": perf_counter() - started - judged_s - rolled_s}
+        return CycleReport(counts, timings, (f"no roll-out: {rolled.why_not}",) if rolled.why_not else ())
+
+    def _roll_out(self, context: CycleContext, tuning: Tuning) -> Outcome:
+        """What the roll-outs of this cycle say; half of its time is left for the rest."""
+        budget_s = tuning.number(ROLLOUT_BUDGET)
+        if budget_s <= 0:
+            return Outcome()
+        given = self.options
+        how = Rolling(given.rollout_hours, given.rollout_seeds, given.rollout_cycle_s, budget_s, context.seed)
+        window = timedelta(hours=given.rollout_window_hours)
+        ahead = read_ahead(context, window, profile_in_force(self.process), tuning.settings, how)
+        return outcome_of(ahead, context.left_s / 2.0)
 
     def _judge(self, context: CycleContext, settings: Settings) -> dict[str, int]:
         with context.transaction() as connection:
@@ -91,17 +118,22 @@ class ForecastsAgent(Agent[ForecastsOptions]):
         resolved = sum(one.outcome == "started" for one in judged)
         return {"open": sum(one.outcome is None and one.is_kept for one in judged), "resolved": resolved}
 
-    def _tell(self, context: CycleContext, settings: Settings) -> dict[str, int]:
+    def _tell(self, context: CycleContext, settings: Settings, rolled: Outcome) -> dict[str, int]:
         window = timedelta(hours=self.options.window_hours)
-        with context.transaction() as connection:
+        with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
             waiting = read_waiting(connection, catalogue, context.now, window, self.options.most_tasks)
             since = context.now - timedelta(seconds=_HALF_LIVES * settings.half_life_s)
             past = read_past(connection, since, context.now)
             before = told_before(connection)
-            asked = asked_of(waiting, context.now, window.total_seconds())
-            made = told_of(asked, past, before, context.now, settings)
-            if context.writes:
+        asked = asked_of(waiting, context.now, window.total_seconds())
+        if rolled.found is not None:
+            one = rolled.found
+            asked = with_rollout(asked, rollout_clues(one.lines, one.tasks, one.kinds))
+        made = told_of(asked, past, before, context.now, settings)
+        context.check()
+        if context.writes:
+            with context.writing() as connection:
                 write_made(connection, made)
                 fault_points.reach("after_write_before_commit")
         known = sum(one.told_s is not None for one in made)

@@ -108,3 +108,11 @@ def test_the_same_arguments_give_the_same_forecast() -> None:
     ahead, waited = drawn(1000, 5)
     given = (subjects(ahead[:90]), past(ahead, waited), 1000.0, Settings())
     assert (make_forecasts(*given).quantiles_s == make_forecasts(*given).quantiles_s).all()
+
+
+def test_intervals_that_were_too_wide_are_narrower_after_few_starts() -> None:
+    ahead, waited = np.full(60, 600.0), np.arange(100.0, 700.0, 10.0)
+    wide = dataclasses.replace(past(ahead, waited), told_s=np.stack([waited / 9, waited, waited * 9], axis=1))
+    low_s, _, high_s = make_forecasts(subjects(ahead[:1]), wide, 600.0, Settings(cases=60)).quantiles_s[0]
+    assert low_s > np.quantile(waited, 0.2)
+    assert high_s < np.quantile(waited, 0.8)

@@ -28,6 +28,8 @@ HORIZONS_S = (600.0, 3600.0, 21_600.0)
 HORIZON_NAMES = ("< 10 min", "< 1 h", "< 6 h", "later")
 #: Between these the level of an edge moves.
 _LEAST_MISSED, _MOST_MISSED = 0.01, 0.3
+#: The n-th start moves a level by 1 / (n + this) at least: where few come, levels would stay where they begin.
+_FIRST_STARTS = 20
 #: Subjects that are compared at once: bounds the memory.
 _AT_ONCE = 64
 
@@ -173,7 +175,7 @@ def _distances(subjects: Subjects, past: Past) -> Floats:
 
 def _missed(past: Past, step: float) -> Floats:
     """(horizons, 2) the parts that may lie below and above: after each miss less, after each hit a little more."""
-    found = np.full((len(HORIZON_NAMES), 2), LEVELS[0])
+    found, seen = np.full((len(HORIZON_NAMES), 2), LEVELS[0]), [0] * len(HORIZON_NAMES)
     rows = np.flatnonzero(past.is_known & ~np.isnan(past.told_s[:, 1]))
     ended = past.made_s[rows] + past.waited_s[rows]
     horizon = horizon_of(past.told_s[:, 1])
@@ -181,7 +183,9 @@ def _missed(past: Past, step: float) -> Floats:
         waited, (low, _, high) = past.waited_s[row], past.told_s[row]
         is_out = np.array([waited < low, waited > high], dtype=np.float64)
         at = horizon[row]
-        found[at] = np.clip(found[at] + step * (LEVELS[0] - is_out), _LEAST_MISSED, _MOST_MISSED)
+        seen[at] += 1
+        moved = 0.0 if step == 0 else max(step, 1.0 / (seen[at] + _FIRST_STARTS))
+        found[at] = np.clip(found[at] + moved * (LEVELS[0] - is_out), _LEAST_MISSED, _MOST_MISSED)
     return found
 
 

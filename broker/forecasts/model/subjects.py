@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -138,6 +138,25 @@ def asked_of(waiting: Waiting, now: datetime, window_s: float) -> list[Asked]:
             _kind(share, resource_type, waiting, started[share], window_s)
             for share, resource_type in waiting.task_kinds
         ),
+    ]
+
+
+def rollout_clues(
+    lines: Mapping[tuple[str, str], float], tasks: Mapping[int, float], kinds: Mapping[tuple[str, str], float]
+) -> dict[tuple[str, str], float]:
+    """What a roll-out says of queues' lines, tasks and kinds of tasks, in seconds by kind and subject."""
+    found = {(QUEUE, together(*key)): value for key, value in lines.items()}
+    found |= {(TASK, str(key)): value for key, value in tasks.items()}
+    return found | {(TASK_KIND, together(*key)): value for key, value in kinds.items()}
+
+
+def with_rollout(asked: Sequence[Asked], clues: Mapping[tuple[str, str], float]) -> list[Asked]:
+    """The same with what a roll-out says of them; those of which it says nothing stay without the clue."""
+    return [
+        replace(one, clues={**one.clues, "rollout_s": clues[one.kind, one.subject]})
+        if (one.kind, one.subject) in clues
+        else one
+        for one in asked
     ]
 
 

@@ -18,11 +18,11 @@ from broker.simulation.model.streams import stream
 def task_draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
     """The figures of a task's jobs, the same for every policy.
 
-    Jobs that run from the beginning have a uniform part of their work left: they began before.
+    Jobs that run from the beginning have a uniform part of their work left, as they began before, but for whole ones.
     """
     draws = draw_jobs(scenario.kinds[task.kind], task.jobs, seed, task.number, scenario.attempts)
     work = draws.work_hs06s * task.work_factor
-    if task.running_at >= 0:
+    if task.running_at >= 0 and not task.whole:
         work = work * stream(seed, task.number, "work left").random(task.jobs)
     return dataclasses.replace(draws, work_hs06s=work)
 

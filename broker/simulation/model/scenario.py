@@ -122,6 +122,7 @@ class Task:
         memory_factor: memory that its jobs use over that of its kind, where kinds say what is used.
         failure_rate: part of the attempts that fail wherever they run, beside those of kind and queue.
         running_at: queue at which all its jobs run from the beginning; -1 for a task that arrives.
+        whole: whether these have all of their work left, else a drawn part of it.
         scouted: whether its scouts have run before.
         on_tape: whether its input is read from tape first.
         vo: whose it is; that of its share.
@@ -141,6 +142,7 @@ class Task:
     memory_factor: float = 1.0
     failure_rate: float = 0.0
     running_at: int = -1
+    whole: bool = False
     scouted: bool = False
     on_tape: bool = False
     vo: str = VO

@@ -3,7 +3,7 @@
 Queues keep what they publish (limits, capability, software, hardware), so that rules meet in the simulation what they
 meet on the grid; shares keep their targets, and have as much work as they have jobs. What a snapshot does not tell is
 assumed, as for generated grids: sizes of nodes, hidden speeds, failures, bandwidths of storages. The cores of a queue
-are those that run on it, or that it pledges where more.
+are those that run on it, or that it pledges where more; where it is known how many ran at most, these.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def grid_of_snapshot(
     parameters: GridParameters,
     changes: tuple[tuple[str, Any], ...] = (),
     sources: Mapping[str, RawSource] | None = None,
+    most_cores: Mapping[str, int] | None = None,
 ) -> SnapshotGrid:
     """The queues of a snapshot that are online and have a site and cores, with their sites, rules and links.
 
@@ -109,11 +110,12 @@ def grid_of_snapshot(
         parameters: of the work.
         changes: fields of the scenario that are set afterwards.
         sources: that the snapshot was built from, by name; None for queues that are alike in all but their size.
+        most_cores: that ran at single queues, by name: in place of what they pledge.
 
     Raises:
         SimulationError: there is no such queue, or no nucleus among its sites.
     """
-    cores, unified = _cores(snapshot), snapshot.unified
+    cores, unified = _cores(snapshot, most_cores or {}), snapshot.unified
     used = [
         number
         for number in range(len(unified))
@@ -190,13 +192,14 @@ def _kinds_of(share: str) -> tuple[str, ...]:
     return usual.get(share, OF_USERS if "analysis" in share.lower() else OF_PRODUCTION)
 
 
-def _cores(snapshot: Snapshot) -> Floats:
-    """(U,) cores that run at each queue, or that it pledges if these are more."""
+def _cores(snapshot: Snapshot, most: Mapping[str, int]) -> Floats:
+    """(U,) cores that run at each queue, or the most that ran, or without these what it pledges, if that is more."""
     running = snapshot.jobs.running_cores.sum(axis=1) if snapshot.jobs.running_cores.size else np.zeros(0)
     cores = running if len(running) == len(snapshot.unified) else np.zeros(len(snapshot.unified))
     pledged = np.zeros(len(snapshot.unified))
     np.maximum.at(pledged, snapshot.queues.unified, np.nan_to_num(snapshot.queues.pledgedcpu))
-    return np.asarray(np.maximum(cores, pledged))
+    ran = np.array([most.get(str(name), 0) for name in snapshot.unified.name], dtype=np.float64)
+    return np.asarray(np.maximum(cores, np.where(ran > 0, ran, pledged)))
 
 
 def _site(snapshot: Snapshot, name: str, is_nucleus: bool) -> Site:
