@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from broker.api import envelope
 from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
-from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of, wait_for_others
+from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of, waits_for_others_s
 from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_views import Views
 from broker.pools.statements.pool_registration import Asked, attach
@@ -170,8 +170,11 @@ def test_a_connection_that_is_lost_is_made_again(client: httpx.Client, shared: D
 
 @pytest.mark.parametrize(
     ("waiting", "free", "size"),
-    [(1, 3, 1), (5, 3, 5), (6, 3, 3), (8, 3, 4), (8, 2, 4), (8, 1, 8), (9, 3, 3), (40, 1, MOST_TOGETHER), (100, 3, 16)],
-)
+    [
+        (1, 3, 1), (15, 3, 15), (16, 3, 8), (18, 3, 9), (18, 2, 9), (16, 1, 16), (24, 3, 8), (40, 1, MOST_TOGETHER),
+        (100, 3, 16),
+    ],
+)  # fmt: skip
 def test_what_waits_is_shared_among_matchers_while_that_is_worth_a_statement(
     waiting: int, free: int, size: int
 ) -> None:
@@ -179,10 +182,16 @@ def test_what_waits_is_shared_among_matchers_while_that_is_worth_a_statement(
 
 
 @pytest.mark.parametrize(
-    ("waiting", "free", "waits"), [(1, 3, False), (1, 2, True), (2, 1, True), (3, 2, False), (0, 2, False)]
-)
-def test_few_wait_for_others_while_a_matcher_is_at_work(waiting: int, free: int, waits: bool) -> None:
-    assert wait_for_others(waiting, free) is waits
+    ("waiting", "free", "before", "wait_s"),
+    [
+        (1, 3, 0, 0.0), (1, 3, 1, 0.0), (1, 3, 2, 0.002), (2, 3, 2, 0.0), (1, 2, 1, 0.01), (7, 1, 16, 0.01),
+        (8, 2, 16, 0.0), (0, 2, 3, 0.0),
+    ],
+)  # fmt: skip
+def test_few_wait_while_a_matcher_is_at_work_or_for_as_many_as_came_before(
+    waiting: int, free: int, before: int, wait_s: float
+) -> None:
+    assert waits_for_others_s(waiting, free, before) == wait_s
 
 
 def test_a_number_needs_a_pilot(client: httpx.Client) -> None:

@@ -39,11 +39,11 @@ from broker.store.connection.transient import TRANSIENT_ERRORS
 
 LANES = 3
 MOST_TOGETHER = 16
-WORTH_A_STATEMENT = 3
-"""Requests for which one more matcher is put to work where several are free: a statement costs as much as several of
-its pilots, but all that waits in one group would leave the processors idle while the disk is waited for."""
-WAITS_FOR_OTHERS_S = 0.005
-"""Fewer wait so long, while a matcher is at work, for its end or for others to come."""
+WORTH_A_STATEMENT = 8
+"""Requests for which one more matcher is put to work: a statement costs as much as several of its pilots, but all that
+waits in one group would leave the processors idle while the disk is waited for."""
+WAITS_FOR_ITS_END_S, WAITS_FOR_OTHERS_S = 0.01, 0.002
+"""Fewer wait so long, while a matcher is at work, for its end; or until as many are here as those before them."""
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are asked to come again."""
 LISTENS_AGAIN_AFTER_S, HEARS_ITS_END_AFTER_S = 5.0, 0.5
@@ -96,6 +96,7 @@ class Matchers:
         self._at_work: set[asyncio.Task[None]] = set()
         self._is_called = False
         self._held: asyncio.TimerHandle | None = None
+        self._before = 0
 
     async def match(self, pilot: Pilot, numbered: NumberedRequest | None) -> Answered:
         """One job for a pilot, or why there is none; and whether an earlier request of this number got it.
@@ -132,18 +133,25 @@ class Matchers:
 
     def _begin(self) -> None:
         self._is_called = False
-        if not wait_for_others(len(self._waiting), len(self._free)):
+        wait_s = waits_for_others_s(len(self._waiting), len(self._free), self._before)
+        if not wait_s:
             self._serve_all()
-        elif self._held is None:
-            self._held = asyncio.get_running_loop().call_later(WAITS_FOR_OTHERS_S, self._begin_with_few)
+            return
+        loop = asyncio.get_running_loop()
+        if self._held is None or self._held.when() > loop.time() + wait_s:
+            self._hold_no_longer()
+            self._held = loop.call_later(wait_s, self._serve_all)
 
-    def _begin_with_few(self) -> None:
-        self._held = None
-        self._serve_all()
+    def _hold_no_longer(self) -> None:
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
 
     def _serve_all(self) -> None:
+        self._hold_no_longer()
         while self._free and self._waiting:
-            together = [self._waiting.popleft() for _ in range(group_size(len(self._waiting), len(self._free)))]
+            self._before = group_size(len(self._waiting), len(self._free))
+            together = [self._waiting.popleft() for _ in range(self._before)]
             task = asyncio.get_running_loop().create_task(self._serve(self._free.pop(), together))
             self._at_work.add(task)
             task.add_done_callback(self._at_work.discard)
@@ -287,9 +295,21 @@ def queues_of(payload: str) -> frozenset[int] | None:
     return frozenset(found) if is_list else None
 
 
-def wait_for_others(waiting: int, free: int) -> bool:
-    """Whether requests, ``waiting``, are so few that they wait a moment, as fewer matchers are free than there are."""
-    return 0 < waiting < WORTH_A_STATEMENT and free < LANES
+def waits_for_others_s(waiting: int, free: int, before: int) -> float:
+    """How long requests wait for others, in seconds, since they are few.
+
+    Clients that are answered together soon ask again: the first of them does not go alone.
+
+    Args:
+        waiting: requests.
+        free: matchers.
+        before: requests of the last group.
+    """
+    if not 0 < waiting < WORTH_A_STATEMENT:
+        return 0.0
+    if free < LANES:
+        return WAITS_FOR_ITS_END_S
+    return WAITS_FOR_OTHERS_S if waiting < before else 0.0
 
 
 def group_size(waiting: int, free: int) -> int:
