@@ -75,7 +75,12 @@ class EventQueue:
 
     def after(self, delay_s: float, action: Callable[..., None], *arguments: Any) -> None:
         """Plan an action ``delay_s`` from now."""
-        self.at(self.now + delay_s, action, *arguments)
+        time_s = self.now + delay_s
+        if not delay_s >= 0:
+            self._refuse(time_s, action)
+        if time_s < math.inf:
+            self._planned += 1
+            heapq.heappush(self._heap, (time_s, self._planned, action, arguments))
 
     def run(self, until_s: float) -> None:
         """Do all actions before ``until_s``, then stand at that instant.

@@ -197,13 +197,14 @@ class Grid:
         if math.isnan(state.first_start_s[index]):
             state.first_start_s[index] = now
         efficiency_factor, rate_factor = self.factors_of(job.queue, kind.name)
-        drawn = float(draws.efficiency[index]) * efficiency_factor
+        work, drawn, in_s, start_s, overhead_s = draws.of_job(index)
+        drawn *= efficiency_factor
         efficiency = max(0.01, min(1.0, drawn)) if kind.wall_s is None else max(1e-4, drawn)
         speed = job.cores * queue.corepower * queue.hidden_speed * efficiency
-        job.execution_s = float(draws.work_hs06s[index]) / speed
+        job.execution_s = work / speed
         job.efficiency = efficiency
-        start_up = float(draws.start_up_s[index] + draws.stage_in_overhead_s[index]) if kind.starts_up else 0.0
-        rate = min(MOST_BYTES_S, max(1e5, float(draws.stage_in_bytes_s[index]) * rate_factor))
+        start_up = start_s + overhead_s if kind.starts_up else 0.0
+        rate = min(MOST_BYTES_S, max(1e5, in_s * rate_factor))
         size = kind.input_gb * 1e9
         whole = start_up + size / rate + job.execution_s
         rate_here = queue.failure_rate + kind.failure_rate + queue.failure_of_kind.get(kind.name, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -211,6 +212,15 @@ class JobDraws:
     stage_out_bytes_s: Floats
     fails: Floats
     life: Floats
+
+    @cached_property
+    def _rows(self) -> list[tuple[float, float, float, float, float]]:
+        columns = (self.work_hs06s, self.efficiency, self.stage_in_bytes_s, self.start_up_s, self.stage_in_overhead_s)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def of_job(self, index: int) -> tuple[float, float, float, float, float]:
+        """Work, efficiency, rate of the stage-in, and seconds of start-up and overhead of one job."""
+        return self._rows[index]
 
 
 def draw_jobs(kind: JobKind, jobs: int, seed: int, task: int, attempts: int) -> JobDraws:

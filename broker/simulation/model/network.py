@@ -88,7 +88,7 @@ class FlowColumns:
         cap: (N,) highest rate, bytes/s; ``rate`` now.
         size: (N,) bytes in all; ``remaining`` to go at ``updated_s``.
         end_s: (N,) instant of the end at this rate, infinite for an empty slot.
-        done: what happens at the end.
+        done: what happens at the end; ``of`` and ``most`` hold ``uses`` and ``cap`` once more, for single flows.
     """
 
     def __init__(self, nothing: int) -> None:
@@ -98,6 +98,8 @@ class FlowColumns:
         self.end_s: Floats = np.full(_FIRST_SLOTS, np.inf)
         self.done: list[Callable[[], None] | None] = [None] * _FIRST_SLOTS
         self.number = [0] * _FIRST_SLOTS
+        self.of: list[tuple[int, ...]] = [()] * _FIRST_SLOTS
+        self.most = [0.0] * _FIRST_SLOTS
         self._empty = list(range(_FIRST_SLOTS - 1, -1, -1))
 
     def add(
@@ -111,6 +113,7 @@ class FlowColumns:
         self.cap[slot], self.size[slot], self.remaining[slot] = cap, size, size
         self.rate[slot], self.updated_s[slot] = 0.0, now_s
         self.done[slot], self.number[slot] = done, number
+        self.of[slot], self.most[slot] = uses, cap
         return slot
 
     def remove(self, slot: int) -> None:
@@ -142,6 +145,8 @@ class FlowColumns:
         self.end_s = np.concatenate([self.end_s, np.full(slots, np.inf)])
         self.done += [None] * slots
         self.number += [0] * slots
+        self.of += [()] * slots
+        self.most += [0.0] * slots
         self._empty = list(range(2 * slots - 1, slots - 1, -1))
 
 
@@ -182,6 +187,7 @@ class Network:
         self._users, self._caps = [0] * resources, [0.0] * resources
         #: Whether the flows of a resource can fill it; the last place is no resource.
         self._tight: Bools = np.zeros(resources + 1, dtype=np.bool_)
+        self._is_tight = [False] * resources
         self._reached: Bools = np.zeros(resources + 1, dtype=np.bool_)
         self._place: Ints = np.zeros(resources + 1, dtype=np.int64)
         self._changed: dict[int, None] = {}
@@ -215,7 +221,7 @@ class Network:
             self._users[resource] += 1
             self._caps[resource] += cap
             self._look_at(resource)
-        tight = [resource for resource in resources if self._tight[resource]]
+        tight = [resource for resource in resources if self._is_tight[resource]]
         if tight:
             self._change(tight)
         else:
@@ -243,7 +249,9 @@ class Network:
 
     def _look_at(self, resource: int) -> None:
         """Note whether the flows of a resource can fill it, after its flows have changed."""
-        self._tight[resource] = self._caps[resource] > self._limit[resource]
+        tight = self._caps[resource] > self._limit[resource]
+        if tight != self._is_tight[resource]:
+            self._is_tight[resource] = self._tight[resource] = tight
 
     def _change(self, resources: list[int]) -> None:
         self._changed.update(dict.fromkeys(resources))
@@ -316,9 +324,8 @@ class Network:
 
     def _remove(self, slot: int) -> None:
         columns = self._columns
-        cap = float(columns.cap[slot])
-        resources = [resource for resource in columns.uses[slot].tolist() if resource < len(self._limit)]
-        tight = [resource for resource in resources if self._tight[resource]]
+        cap, resources = columns.most[slot], columns.of[slot]
+        tight = [resource for resource in resources if self._is_tight[resource]]
         for resource in resources:
             self._users[resource] -= 1
             self._caps[resource] -= cap

@@ -8,11 +8,10 @@ and the cores that stand idle meanwhile are counted.
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
-
-import numpy as np
 
 
 class WaitingJob(Protocol):
@@ -55,8 +54,10 @@ class SlotQueue(Generic[J]):
     ) -> None:
         self.nodes = nodes
         self._claim, self._drain_after_s = claim, drain_after_s
-        self._free = np.full(nodes.count, nodes.cores, dtype=np.int64)
-        self._free_memory_gb = np.full(nodes.count, nodes.memory_gb)
+        self._free = [nodes.cores] * nodes.count
+        self._free_memory_gb = [nodes.memory_gb] * nodes.count
+        #: Nodes with a free core, the first first: of a queue in use they are few.
+        self._open = list(range(nodes.count)) if nodes.cores > 0 else []
         self._waiting: dict[tuple[int, int], list[tuple[float, int, J]]] = {}
         self._gone: set[int] = set()
         self._arrived = 0
@@ -84,6 +85,8 @@ class SlotQueue(Generic[J]):
 
     def release(self, job: J, node: int) -> None:
         """Free what a job held at a node."""
+        if not self._free[node]:
+            insort(self._open, node)
         self._free[node] += job.cores
         self._free_memory_gb[node] += job.memory_gb
         self.busy_cores -= job.cores
@@ -101,8 +104,7 @@ class SlotQueue(Generic[J]):
 
     def _next(self, now_s: float) -> tuple[tuple[int, int], int] | None:
         """The kind of slot whose first job starts, and its node."""
-        heads = self._heads()
-        for place, kind in enumerate(heads):
+        for place, kind in enumerate(self._heads()):
             job = self._waiting[kind][0][2]
             node = self._node_for(job)
             if node >= 0:
@@ -113,18 +115,24 @@ class SlotQueue(Generic[J]):
 
     def _heads(self) -> list[tuple[int, int]]:
         """The kinds of slots with waiting jobs, the first to start first."""
-        kinds = []
+        kinds, gone, claim = [], self._gone, self._claim
         for kind, heap in self._waiting.items():
-            while heap and heap[0][1] in self._gone:
-                self._gone.discard(heapq.heappop(heap)[1])
+            if gone:
+                while heap and heap[0][1] in gone:
+                    gone.discard(heapq.heappop(heap)[1])
             if heap:
-                kinds.append((-self._claim(kind[0]), heap[0][0], heap[0][1], kind))
-        return [entry[3] for entry in sorted(kinds)]
+                priority, ticket, _ = heap[0]
+                kinds.append((-claim(kind[0]), priority, ticket, kind))
+        kinds.sort()
+        return [entry[3] for entry in kinds]
 
     def _node_for(self, job: J) -> int:
-        fits = (self._free >= job.cores) & (self._free_memory_gb >= job.memory_gb - 1e-9)
-        node = int(fits.argmax())
-        return node if fits[node] else -1
+        """The first node that a job fits, -1 for none."""
+        free, free_gb, cores, least_gb = self._free, self._free_memory_gb, job.cores, job.memory_gb - 1e-9
+        for node in self._open if cores > 0 else range(len(free)):
+            if free[node] >= cores and free_gb[node] >= least_gb:
+                return node
+        return -1
 
     def _drains_for(self, job: J, now_s: float) -> bool:
         if self._blocked is None or self._blocked[0] is not job:
@@ -143,6 +151,8 @@ class SlotQueue(Generic[J]):
             self._blocked = None
         self._free[node] -= job.cores
         self._free_memory_gb[node] -= job.memory_gb
+        if not self._free[node]:
+            self._open.remove(node)
         self.busy_cores += job.cores
         self.waiting -= 1
         self.waiting_cores -= job.cores

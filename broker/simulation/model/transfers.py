@@ -57,6 +57,7 @@ class Transfers:
         ways_in = [site.storage_in for site in scenario.sites]
         self.network = Network(events, np.concatenate([ways_out, ways_in, links.ravel()]), scenario.network_batch_s)
         self._queues: dict[tuple[int, int], deque[_Sending]] = {}
+        self._may_be_out = bool(scenario.transfer_outages)
         self._active: dict[tuple[int, int], int] = {}
         self.waiting = 0
 
@@ -83,6 +84,8 @@ class Transfers:
 
     def reached_source(self, site: int, sources: Sequence[int]) -> int | None:
         """The same among those that are not out, None where all are; without sources the site itself."""
+        if not self._may_be_out:
+            return self.source_for(site, sources)
         reached = tuple(one for one in sources or (site,) if not self.out(one, site))
         return self.source_for(site, reached) if reached else None
 
