@@ -13,7 +13,7 @@ from agents.brokerage.grid_reading import tuning_of
 from agents.forecasts.rolling import Outcome, outcome_of, read_ahead
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.service.profile_file import profile_in_force
+from agents.service.configuration import profile_in_force
 from broker.forecasts.model.forecasting import Forecasts, Past, Settings, make_forecasts
 from broker.forecasts.model.resolving import judge
 from broker.forecasts.model.subjects import Asked, asked_of, columns_of, rollout_clues, with_rollout

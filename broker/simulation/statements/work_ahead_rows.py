@@ -8,8 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.simulation.model.work_of_site import CapRow, EndedRow, JobRow, TaskRow, WorkRows
-from broker.store.connection.tables import TableCatalogue, naive
+from broker.store.connection.tables import TableCatalogue
 
 #: Ends within so long tell how long jobs run; the most cores that ran are those of as long as decisions look back.
 RECORD = timedelta(days=2)
