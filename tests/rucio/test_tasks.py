@@ -13,8 +13,8 @@ from agents.tasks.input_sources import CatalogueUnavailable, InputSources
 from broker.feeds.model.rucio.client import RucioClient
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
+from broker.tasks.model.values import BadParameter
 from tests.rucio.conftest import RucioServer
 from tests.tasks.parameters import INPUT, parameters
 

@@ -14,8 +14,8 @@ from broker.feeds.model.rucio.client import Rucio
 from broker.lifecycle.statements.task_ends import read_ending, write_ending
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
+from broker.tasks.model.values import BadParameter
 from tests.tasks.parameters import INPUT, files, parameters
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.catalogue import HONOURED, REFUSED, WITHOUT_EFFECT
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter, refine
+from broker.tasks.model.values import BadParameter
 from tests.tasks.parameters import INPUT, constant, files, parameters
 from tests.tasks.test_submission import called_with, generate_jobs
 

@@ -17,8 +17,8 @@ from broker.pilots.statements.activation import Sorted, write_sorted
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.tasks.answers.task_submission import task_submission
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
+from broker.tasks.model.values import BadParameter
 from tests.cli.commands import Command, runner
 from tests.tasks.parameters import INPUT, LOG, OUTPUT, constant, files, parameters
 

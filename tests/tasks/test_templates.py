@@ -7,7 +7,7 @@ import pytest
 from broker.tasks.model.expansion import CannotExpand, JobValues, compact, expand
 from broker.tasks.model.formula import BadFormula, parse_formula
 from broker.tasks.model.placeholders import parse_template
-from broker.tasks.model.problems import BadParameter
+from broker.tasks.model.values import BadParameter
 
 VALUES = JobValues(
     {"IN": ["a._0002.root.1", "a._0001.root.2"], "SEQNUMBER": ["7"], "ONE": ["b"]},

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
+from broker.domain.arrays import columns_at
 from broker.domain.estimates import time_limit_s
+from broker.domain.queues import QueueTable
 from broker.rules.contract import Bools, Filter, JobPairs, Observation, Options, Reason, limit_number, number
-from broker.rules.shared.limited import kept_where
 from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import (
     WalltimeOptions,
@@ -18,6 +20,26 @@ from broker.rules.shared.walltime_capacity import (
     most_demand,
     under_a_day,
 )
+
+
+def kept_where(limited: Bools, candidates: QueueTable, keep: Callable[[QueueTable], Bools]) -> Bools:
+    """(T, Q), or (1, Q) where no queue has the limit: the result of a comparison, True without a limit.
+
+    Args:
+        limited: (1, Q) queues that have the limit.
+        candidates: all queues.
+        keep: compares some of them, (T, C).
+    """
+    at = np.flatnonzero(limited)
+    if not len(at):
+        return np.asarray(~limited)
+    if len(at) == limited.shape[1]:
+        return keep(candidates)
+    compared = keep(columns_at(candidates, at))
+    result = np.ones((len(compared), limited.shape[1]), dtype=np.bool_)
+    result[:, at] = compared
+    return result
+
 
 PairsT = TypeVar("PairsT", bound=JobPairs)
 

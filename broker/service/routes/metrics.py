@@ -6,6 +6,7 @@ outcomes, reasons, rules, agents, sources, processes; a queue only where the con
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -19,11 +20,84 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from broker.domain.rejection_counts import CANDIDATE, QueueCounts
-from broker.service.routes.health_gauges import disk_gauges, health_gauges, job_gauges
-from broker.service.routes.quality_gauges import quality_gauges
 from broker.service.statements import metric_health, metric_quality, metric_reads
+from broker.service.statements.metric_health import Health
+from broker.service.statements.metric_quality import NewestQuality
 from broker.service.statements.metric_reads import Standing
 from broker.store.connection.database import Database
+
+_OF = ("brokerage", "vo", "placer")
+
+
+def quality_gauges(newest: Iterable[NewestQuality]) -> Iterator[Metric]:
+    """Of the newest measured cycle of each brokerage."""
+    regret = GaugeMetricFamily(
+        "broker_decision_regret_hs06_hours", "What a cycle cost more than the best placement of its jobs.", labels=_OF
+    )
+    ratio = GaugeMetricFamily(
+        "broker_decision_regret_ratio", "The same, as a part of what the best placement costs.", labels=_OF
+    )
+    vain = GaugeMetricFamily(
+        "broker_decision_regret_bytes_ratio", "Input that is moved in vain, as a part of all input.", labels=_OF
+    )
+    share = GaugeMetricFamily(
+        "broker_decision_regret_share_hs06_hours", "The part of a share in the regret.", labels=(*_OF, "share")
+    )
+    took = GaugeMetricFamily("broker_decision_regret_measure_seconds", "It took to measure.", labels=_OF)
+    for one in newest:
+        of = (one.brokerage, one.vo, one.placer)
+        regret.add_metric(of, one.regret_hs06h)
+        took.add_metric(of, one.measure_s)
+        if one.work_hs06h > 0:
+            ratio.add_metric(of, one.regret_hs06h / one.work_hs06h)
+        if one.input_gb > 0:
+            vain.add_metric(of, one.vain_gb / one.input_gb)
+        for name, hs06h in one.shares.items():
+            share.add_metric((*of, name), hs06h)
+    yield from (regret, ratio, vain, share, took)
+
+
+def health_gauges(health: Health) -> Iterator[Metric]:
+    """The gauges of one instant."""
+    closed = GaugeMetricFamily("broker_queues_closed", "Queues that fail, by state.", labels=("state",))
+    for state, count in health.closed:
+        closed.add_metric((state,), count)
+    held = GaugeMetricFamily("broker_nodes_held", "Nodes whose pilots are given no jobs, by queue.", labels=("queue",))
+    for queue, count in health.held:
+        held.add_metric((queue,), count)
+    paused = GaugeMetricFamily("broker_agent_paused", "1 for an agent that is paused.", labels=("agent", "by"))
+    for agent, by in health.paused:
+        paused.add_metric((agent, by), 1.0)
+    messages = GaugeMetricFamily(
+        "broker_notifications", "Messages that wait or fail, and the last day's others.", labels=("channel", "state")
+    )
+    for channel, state, count in health.messages:
+        messages.add_metric((channel, state), count)
+    known = GaugeMetricFamily("broker_alarms_acknowledged", "Alarms that somebody looks at.")
+    known.add_metric((), health.acknowledged)
+    size = GaugeMetricFamily("broker_database_bytes", "Size of the database.")
+    size.add_metric((), health.database_bytes)
+    yield from (closed, held, paused, messages, known, size)
+
+
+def job_gauges(jobs: Iterable[tuple[str, str, str, int]]) -> Iterator[Metric]:
+    """Jobs by VO, share and status."""
+    found = GaugeMetricFamily("broker_jobs", "Jobs that have not ended.", labels=("vo", "share", "status"))
+    for vo, share, status, count in jobs:
+        found.add_metric((vo, share, status), count)
+    yield found
+
+
+def disk_gauges(folder: Path) -> Iterator[Metric]:
+    """The room on the file system of a folder, where it is there."""
+    free = GaugeMetricFamily("broker_disk_free_bytes", "Room on the file system of the broker's home.")
+    total = GaugeMetricFamily("broker_disk_bytes", "Size of the file system of the broker's home.")
+    if folder.exists():
+        found = shutil.disk_usage(folder)
+        free.add_metric((), found.free)
+        total.add_metric((), found.total)
+    yield from (free, total)
+
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LOOKBACK = timedelta(minutes=15)

@@ -1,30 +1,75 @@
-"""``broker task``: submit a task from a file of task parameters, and act on tasks."""
+"""``broker task``: submit a task from a file of task parameters, act on tasks, and subscribe to what they become."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import yaml
 
-from broker.cli.context import moment_of, open_store, settings_of
+from broker.cli.context import asked, moment_of, open_store, settings_of
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands.sss import instant
+from broker.notifications.answers import subscriptions
+from broker.notifications.answers.subscriptions import Subscriber, TaskSubscriptions
 from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import TaskSubmission, task_submission
 from broker.tasks.commands import verbs
 from broker.tasks.commands.show import show
-from broker.tasks.commands.subscribing import list_subscriptions, subscribe, unsubscribe
 from broker.tasks.model.datasets import read_file
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter
 from broker.tasks.model.task import InputFile
+from broker.tasks.model.values import BadParameter
 from broker.tasks.statements.task_rows import Submitted
+from broker.tuning.answers.values import Editor, editor_name
 from broker.yaml_text import read_yaml
+
+Task = Annotated[int, typer.Argument(metavar="TASK", min=1, help="The task (jeditaskid).")]
+To = Annotated[str, typer.Option("--to", help="A mail address, or a channel for subscribers of broker notify list.")]
+Json = Annotated[bool, typer.Option("--json", help="One object on stdout.")]
+
+
+def subscribe(context: typer.Context, task: Task, to: To, editor: Editor = None, as_json: Json = False) -> None:
+    """Have somebody told, once each, when the work of a task waits for long and when the task has ended."""
+    with open_store(context) as database:
+        by = Subscriber(editor_name(editor))
+        folder = settings_of(context).config
+        found = subscriptions.subscribe(database, folder, task, to, by, datetime.now(UTC))
+    _show(found, as_json)
+
+
+def unsubscribe(context: typer.Context, task: Task, to: To, editor: Editor = None, as_json: Json = False) -> None:
+    """End a subscription."""
+    with open_store(context) as database:
+        by = Subscriber(editor_name(editor))
+        folder = settings_of(context).config
+        found = subscriptions.unsubscribe(database, folder, task, to, by, datetime.now(UTC))
+    _show(found, as_json)
+
+
+def list_subscriptions(context: typer.Context, task: Task, as_json: Json = False) -> None:
+    """Who is told of a task, and who was."""
+    with asked(context) as asking:
+        found = subscriptions.subscriptions_of(asking, task)
+    _show(found, as_json)
+
+
+def _show(found: TaskSubscriptions, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (one.to, one.subscribed_at, one.subscribed_by, one.told_waits_at, one.ended_at, one.ended_because or "-")
+        for one in found.subscriptions
+    ]
+    columns = ("to", "since", "by", Column("told_waits", give_up=2), "ended", Column("because", give_up=1))
+    print_table(columns, rows, title=f"Subscriptions to task {found.jeditaskid}")
+
 
 app = typer.Typer(no_args_is_help=True)
 LONGEST_REQUEST = 128

@@ -13,9 +13,8 @@ from typing import Any, Literal
 from broker.matching.patterns import PatternUnsupportedError, SafePattern
 from broker.tasks.model.catalogue import DATASETS_FOR_STREAM
 from broker.tasks.model.placeholders import NUMBER_IN_NAME, Placeholder, parse_template
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.task import SEQUENCE, InputFile, InputPlan, OutputPlan
-from broker.tasks.model.values import flag, text, whole
+from broker.tasks.model.values import BadParameter, flag, text, whole
 
 _ITEM_KEYS: Mapping[str, frozenset[str]] = {
     "common": frozenset({"type", "param_type", "value", "padding", "hidden", "dataset"}),

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from broker.tasks.model.formula import BadFormula, Formula, parse_formula
-from broker.tasks.model.problems import BadParameter
+from broker.tasks.model.values import BadParameter
 
 #: Numbers of a job. SN has a form with six digits, and others in names of output.
 NUMBERS = ("SN", "RNDMSEED", "FIRSTEVENT", "SKIPEVENTS", "MAXEVENTS", "SEQNUMBER", "ATTEMPTNR", "PANDAID")

@@ -14,8 +14,8 @@ from broker.matching.specs.spec import JobSpecs
 from broker.tasks.model.catalogue import DATASETS_FOR_STREAM, HONOURED, REFUSED, WITHOUT_EFFECT
 from broker.tasks.model.datasets import Items, read_items
 from broker.tasks.model.placeholders import NUMBERS, Placeholder, Template, parse_template
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.task import DEFAULT_ATTEMPTS, PSEUDO_MASTER, InputPlan, RefinedTask
+from broker.tasks.model.values import BadParameter
 
 ANALYSIS_LABELS = ("user", "panda")
 DEFAULT_PRIORITY, DEFAULT_GB, DEFAULT_EFFICIENCY, DEFAULT_BASE_WALLTIME_S = 1000, 20, 90, 600

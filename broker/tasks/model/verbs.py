@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from broker.errors import WRONG_USAGE, BrokerError, Refused, did_you_mean
 from broker.tasks.model.catalogue import HONOURED
-from broker.tasks.model.problems import BadParameter
+from broker.tasks.model.values import BadParameter
 
 Verb = Literal["kill", "finish", "retry", "pause", "resume", "reassign", "priority", "try-now"]
 VERBS: tuple[Verb, ...] = get_args(Verb)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from broker.errors import did_you_mean
 from broker.store.connection.tables import Names
-from broker.tasks.model.problems import BadParameter
+from broker.tasks.model.values import BadParameter
 
 _QUERIES = {
     "gshare": """SELECT name FROM {panda}.global_shares AS share

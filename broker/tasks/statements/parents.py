@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from broker.store.connection.tables import Names
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.task import InputFile
+from broker.tasks.model.values import BadParameter
 
 # The newest of that name: a task may be submitted again.
 _FIND_PARENT = """

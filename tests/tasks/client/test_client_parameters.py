@@ -13,8 +13,8 @@ from broker.store.connection.database import Database
 from broker.tasks.answers.task_submission import task_submission
 from broker.tasks.model.client_filters import percent, read_filter, super_status
 from broker.tasks.model.client_parameters import ClientTask, SameName, adapted, check_same_name
-from broker.tasks.model.problems import BadParameter
 from broker.tasks.model.refine import Submitter, refine
+from broker.tasks.model.values import BadParameter
 from broker.tasks.model.verbs import ENDED, STATES
 from tests.tasks.client.calls import prun
 
