@@ -6,6 +6,7 @@ import smtplib
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -13,17 +14,27 @@ from pathlib import Path
 
 import httpx
 
+from agents.notifications.stomp_delivering import StompFailed, publish
 from broker.errors import BrokerError
 from broker.fetching.web import Extensions, hard_end
 from broker.notifications.model.channels import (
     AnyChannel,
     ChatChannel,
     MailChannel,
+    StompChannel,
     WebhookChannel,
     usable_address,
     without_secrets,
 )
-from broker.notifications.model.messages import Message, chat_body, mail_of, webhook_body, webhook_headers
+from broker.notifications.model.messages import (
+    DELIVERY_HEADER,
+    INCIDENT_HEADER,
+    Message,
+    chat_body,
+    mail_of,
+    webhook_body,
+    webhook_headers,
+)
 
 _LONGEST_SECRET = 4096
 
@@ -51,6 +62,8 @@ def deliver(channel: AnyChannel, message: Message, now: datetime, address: str =
             body = webhook_body(message)
             headers = webhook_headers(message, body, secret_in(channel.secret_file), int(now.timestamp()))
             return _post(channel.address, body, headers, channel)
+        if isinstance(channel, StompChannel):
+            return _stomp(channel, message)
         where = _chat_address(channel)
         return _post(where, chat_body(message, channel.style), {"Content-Type": "application/json"}, channel)
     except (ssl.SSLError, OSError) as error:
@@ -112,6 +125,19 @@ def _post(address: str, body: bytes, headers: Mapping[str, str], channel: Webhoo
     if not 200 <= status < 300:
         raise NotDelivered(f"answered with status {status}", shown, "see its log")
     return f"status {status}"
+
+
+def _stomp(channel: StompChannel, message: Message) -> str:
+    """Publish a message, whose body is that of a webhook."""
+    password = None if channel.password_file is None else secret_in(channel.password_file).decode("utf-8")
+    headers = {DELIVERY_HEADER: message.delivery, INCIDENT_HEADER: message.incident}
+    until_s = time.monotonic() + channel.time_limit_s
+    try:
+        return publish(
+            channel, headers, webhook_body(message), message.delivery, password, lambda: until_s - time.monotonic()
+        )
+    except StompFailed as error:
+        raise NotDelivered(error.what, error.where, error.remedy) from error
 
 
 def _mail(channel: MailChannel, message: Message, now: datetime, address: str) -> str:

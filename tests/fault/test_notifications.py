@@ -15,6 +15,7 @@ from agents.notifications.settings_file import FILE
 from broker.store.connection.database import Database
 from tests.fault.processes import PATIENCE_S, broker, free_leases, wait_until
 from tests.fault.silent_proxy import silent_proxy
+from tests.notifications.stomp_server import stomp_server
 from tests.notifications.web_server import Receiver, receiver
 
 pytestmark = pytest.mark.slow
@@ -67,6 +68,26 @@ def test_a_kill_at_any_point_tells_again_under_the_same_number(
     numbers = {(headers["X-Gridbroker-Incident"], headers["X-Gridbroker-Delivery"]) for headers, _ in web.got}
     assert len(numbers) == 1 and len({body for _, body in web.got}) == 1
     assert json.loads(web.got[0][1])["about"] == "timeouts"
+
+
+@pytest.mark.parametrize(("point", "told"), [("before_delivery", 0), ("after_delivery", 1)])
+def test_a_kill_around_a_message_by_stomp_tells_again_under_the_same_number(
+    paused: Database, tmp_path: Path, point: str, told: int
+) -> None:
+    with stomp_server() as server:
+        mq = {"kind": "stomp", "host": "127.0.0.1", "port": server.port, "security": "none", "destination": "/queue/q"}
+        rule = {"name": "paused", "to": ["mq"], "alarms": ["agent_paused"], "severity": "info"}
+        settings = {"channels": {"mq": mq}, "rules": [rule], "first_pause_s": 0.001, "longest_pause_s": 0.001}
+        (tmp_path / FILE).write_text(yaml.safe_dump(settings))
+        with broker(paused.url, *RUN, fault=f"{point}:kill", markers=tmp_path) as process:
+            assert process.wait(PATIENCE_S) == -signal.SIGKILL
+        assert len(server.sent) == told
+        free_leases(paused)
+        with broker(paused.url, *RUN) as process:
+            assert process.wait(PATIENCE_S) == 0
+    assert {state for state, _ in states(paused)} == {"delivered"}
+    assert len(server.sent) == told + 1
+    assert len({headers["X-Gridbroker-Delivery"] for headers, _ in server.sent}) == 1
 
 
 def test_a_database_that_goes_after_the_delivery_makes_the_cycle_fail_and_the_next_one_tells_again(

@@ -8,7 +8,7 @@ from pathlib import Path
 from agents.notifications.settings_file import load_settings
 from agents.service.configuration import ConfigurationError
 from broker.notifications.answers.messages import fails
-from broker.notifications.model.channels import MailChannel, WebhookChannel
+from broker.notifications.model.channels import MailChannel, StompChannel, WebhookChannel
 from broker.notifications.model.rules import NotificationSettings
 from broker.notifications.statements import outbox_rows
 from broker.service.answers.doctor import Finding
@@ -44,7 +44,7 @@ def unreadable_secrets(settings: NotificationSettings) -> list[Finding]:
     """The files of secrets that this account cannot read."""
     found = []
     for name, channel in settings.channels.items():
-        if isinstance(channel, MailChannel):
+        if isinstance(channel, MailChannel | StompChannel):
             file = channel.password_file
         else:
             file = channel.secret_file if isinstance(channel, WebhookChannel) else channel.address_file

@@ -120,7 +120,55 @@ class ChatChannel(Channel):
         return f"{self.style}, address in {self.address_file}"
 
 
-AnyChannel = Annotated[MailChannel | WebhookChannel | ChatChannel, Field(discriminator="kind")]
+class StompChannel(Channel):
+    """A queue or topic of a message broker, by STOMP 1.2; a receipt is awaited for each message.
+
+    Attributes:
+        host: of the message broker.
+        port: 61614 for ``tls``, 61613 for ``none`` unless set.
+        security: ``tls``: from the first byte; ``none``: in the clear, and then without a password unless the message
+            broker is on this machine.
+        ca_file: certificates of the authorities that are trusted; None: those of the system.
+        username: with which it logs in; None: it does not.
+        password_file: holds the password.
+        virtual_host: that is asked for; None: ``host``.
+        destination: such as ``/topic/grid.alarms``.
+        persistent: whether the message broker is asked to keep messages on disk.
+        heart_beat_s: how often each side says at least that it is there; 0: not.
+    """
+
+    kind: Literal["stomp"]
+    host: str = Field(min_length=1, max_length=253)
+    port: int | None = Field(default=None, ge=1, le=65_535)
+    security: Literal["tls", "none"] = "tls"
+    ca_file: Path | None = None
+    username: str | None = None
+    password_file: Path | None = None
+    virtual_host: str | None = Field(default=None, min_length=1, max_length=253)
+    destination: str = Field(pattern=r"^[^\x00-\x20\x7f]{1,500}$")
+    persistent: bool = True
+    heart_beat_s: float = Field(default=10.0, ge=0, le=60)
+
+    @model_validator(mode="after")
+    def _complete(self) -> StompChannel:
+        if (self.username is None) != (self.password_file is None):
+            raise ValueError("username and password_file go together")
+        if self.username is not None and self.security == "none" and self.host not in _LOOPBACK:
+            raise ValueError("a password is not sent without encryption: set security to tls")
+        return self
+
+    @property
+    def at_port(self) -> int:
+        """The port that is used."""
+        return self.port or {"tls": 61_614, "none": 61_613}[self.security]
+
+    @property
+    def where(self) -> str:
+        """The message broker, and the destination."""
+        return f"{self.host}:{self.at_port} to {self.destination}"
+
+
+AnyChannel = Annotated[MailChannel | WebhookChannel | ChatChannel | StompChannel, Field(discriminator="kind")]
 
 
 def usable_address(address: str) -> str:

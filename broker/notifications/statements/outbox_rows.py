@@ -15,6 +15,11 @@ _DUE = sa.text("""
         i.id, i.kind, i.code, i.about, i.severity, i.sentence, i.page, i.began_at, i.resolved_at
     FROM broker.notifications AS n JOIN broker.incidents AS i ON i.id = n.incident
     WHERE n.state = 'waiting' AND n.not_before <= :now
+        -- nobody is told of the end first
+        AND NOT EXISTS (
+            SELECT FROM broker.notifications AS begun WHERE n.event = 'resolved' AND begun.incident = n.incident
+                AND begun.event = 'opened' AND begun.channel = n.channel AND begun.address = n.address
+                AND begun.state = 'waiting')
     ORDER BY array_position(ARRAY['critical', 'warning', 'info'], i.severity), n.id LIMIT :most""")
 _LATELY = sa.text("""
     SELECT channel, count(*) FROM broker.notifications WHERE state = 'delivered' AND ended_at > :since

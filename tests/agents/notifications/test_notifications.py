@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
+
+import sqlalchemy as sa
 
 from agents.notifications.delivering import deliver
 from agents.notifications.notifications import readers
@@ -130,6 +133,25 @@ def test_more_than_the_channel_takes_in_an_hour_waits(database: Database) -> Non
     assert len(told.messages) == 2
     cycle(database, told, *found, minutes=61, settings=settings)
     assert [about for _, _, about in told.events] == ["G0", "G1", "Q0", "Q1"]
+
+
+def test_the_end_is_never_told_before_the_beginning(database: Database) -> None:
+    told = Told(ill={"ops"})
+    cycle(database, told, FAILING)
+    told.ill.clear()
+    with database.begin() as connection:  # the beginning is to be tried again much later
+        connection.execute(
+            sa.text("UPDATE broker.notifications SET not_before = :late"), {"late": NOW + timedelta(hours=1)}
+        )
+    cycle(database, told, minutes=10)
+    assert rows(database, "SELECT event, state FROM broker.notifications ORDER BY id") == [
+        ("opened", "waiting"),
+        ("resolved", "waiting"),
+    ]
+    assert told.events == []
+    for minutes in (61, 62):
+        cycle(database, told, minutes=minutes)
+    assert told.events == [("ops", "opened", "BNL"), ("ops", "resolved", "BNL")]
 
 
 def test_a_message_by_a_channel_that_is_gone_is_dropped(database: Database) -> None:
