@@ -1,9 +1,11 @@
-"""The CPU that each page takes of its process, on the database of a demonstration or of an installation.
+"""The CPU that each page takes, on the database of a demonstration or of an installation.
 
-Requests go to the application in the same process; the database runs in others, and is not counted.
-Usage: ``python -m benchmarks.bench_page_cpu --home FOLDER [--decisions N] [--requests N] [--profile PAGE]``, with
-FOLDER of ``broker demo --where``. With ``--decisions`` the last decisions there are first copied to other tasks and
-instants of 14 days until there are so many, which 10 million take about 10 GB for; the folder is for nothing else then.
+Requests go to the application in the same process. What PostgreSQL takes for them is counted beside it: of the
+processes that serve the connections of the application, as /proc tells.
+Usage: ``python -m benchmarks.bench_page_cpu --home FOLDER [--decisions N] [--requests N] [--api] [--page PAGE ...]
+[--profile PAGE]``, with FOLDER of ``broker demo --where``. With ``--decisions`` the last decisions there are first
+copied to other tasks and instants of 14 days until there are so many, which 10 million take about 10 GB for; the folder
+is for nothing else then. With ``--api`` the routes of the API are measured whose answers the pages show.
 """
 
 from __future__ import annotations
@@ -14,8 +16,12 @@ import cProfile
 import pstats
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import httpx
 import numpy as np
@@ -23,6 +29,7 @@ import sqlalchemy as sa
 from fastapi import FastAPI
 
 from benchmarks.many_decisions import fill, stored
+from benchmarks.measuring import cpu_of
 from broker.api.app import create_app
 from broker.api.configuration import load
 from broker.api.presenting import to_path
@@ -37,52 +44,151 @@ TOKEN = "a-token-for-the-benchmark"  # noqa: S105
 MOST_MS = 100.0
 TASK_COPIES = 100
 """Of each task of the demonstration, so that 10 million decisions are of some 10,000 open tasks."""
-KEY, RULE, CODE = "NQUEUED_SAT_CAP", "memory_max", "lowmemory"
-_THINGS = {
-    "/tasks/{} (waits)": "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'pending'",
-    "/tasks/{} (brokered)": "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'brokered'",
-    "/tasks/{}/why-not/BNL": "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'pending'",
-    "/queues/{}": "SELECT min(panda_queue) FROM doma_panda.schedconfig_json",
-    "/jobs/{}": "SELECT min(pandaid) FROM doma_panda.jobsactive4",
-    "/users/{}": "SELECT min(username) FROM doma_panda.jedi_tasks WHERE tasktype = 'anal'",
+KEY, RULE, CODE, NAME = "NQUEUED_SAT_CAP", "memory_max", "lowmemory", "BNL-ATL"
+_WAITS = "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'pending'"
+_BROKERED = "SELECT min(jeditaskid) FROM broker.chunk_states WHERE outcome = 'brokered'"
+_QUEUE = "SELECT min(panda_queue) FROM doma_panda.schedconfig_json"
+_USER = "SELECT min(username) FROM doma_panda.jedi_tasks WHERE tasktype = 'anal'"
+_NUCLEUS = "SELECT min(nucleus) FROM doma_panda.jedi_tasks"
+_JOB = "SELECT min(pandaid) FROM doma_panda.jobsactive4"
+_POOL = "SELECT min(pool_id) FROM broker.submit_pools"
+_PAGES: Mapping[str, str] = {
+    "/tasks/{} (waits)": _WAITS,
+    "/tasks/{} (brokered)": _BROKERED,
+    "/tasks/{}/why-not/BNL": _WAITS,
+    "/queues/{}": _QUEUE,
+    "/nuclei/{}": _NUCLEUS,
+    "/pools/{}": _POOL,
+    "/jobs/{}": _JOB,
+    "/users/{}": _USER,
+    "/runs/{}": "SELECT min(id) FROM broker.runs",
+    "/simulations/{}": "SELECT min(id) FROM broker.runs WHERE kind = 'simulation'",
+    "/tasks?queue={}": _QUEUE,
+    "/tasks?user={}": _USER,
+    "/jobs?task={}": _BROKERED,
+    "/jobs?queue={}": _QUEUE,
+    "/plots/queues/{}": _QUEUE,
 }
+_PAGES_OF_NOTHING = (
+    f"/rules/{RULE}", f"/reasons/{CODE}", f"/tuning/{KEY}", "/tuning/diff?first=1&second=1", "/docs/list_alarms",
+    f"/search?q={NAME}", f"/search/suggestions?q={NAME}", "/tasks?status=pending", f"/tasks?reason={CODE}",
+    "/plots/outcomes", "/mine",
+)  # fmt: skip
+_ROUTES: Mapping[str, str] = {
+    "tasks/{}/decision (waits)": _WAITS,
+    "tasks/{}/decision (brokered)": _BROKERED,
+    "tasks/{}/history": _WAITS,
+    "tasks/{}/why-not/BNL": _WAITS,
+    "queues/{}": _QUEUE,
+    "queues/{}/summary": _QUEUE,
+    "queues/{}/jobs": _QUEUE,
+    "queues/{}/demand": _QUEUE,
+    "forecasts/queues/{}": _QUEUE,
+    "nuclei/{}": _NUCLEUS,
+    "users/{}": _USER,
+    "pools/{}": _POOL,
+    "jobs/{}": _JOB,
+    "jobs/{}/match": _JOB,
+    "tasks?queue={}": _QUEUE,
+    "tasks?user={}": _USER,
+}
+_ROUTES_OF_NOTHING = (
+    "tasks", "tasks?status=pending", f"tasks?reason={CODE}", "reasons", "queues", "nuclei", "links", "shares", "jobs",
+    "rules/production_job", "alarms", "service", "sources", "quality", "forecasts", "pins", "canaries", "config",
+    "config/history", "submit-pools", "pilot-demand", "retry-rules", "runs", "simulations", "shadow", "shadow/gate",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Taken:
+    """CPU that one page took in ms: of the process, and of the database for it."""
+
+    process: float
+    database: float
+
+    @property
+    def both(self) -> float:
+        """Together."""
+        return self.process + self.database
+
+
+def about_things(database: Database, asked: Mapping[str, str]) -> list[str]:
+    """The addresses of what a database has any of."""
+    found = []
+    with database.read_snapshot() as connection:
+        for address, query in asked.items():
+            with connection.begin_nested() as tried:
+                try:
+                    value = connection.scalar(sa.text(query))
+                except sa.exc.ProgrammingError:
+                    tried.rollback()
+                    value = None
+            if value is not None:
+                found.append(address.partition(" (")[0].format(to_path(str(value))))
+    return found
 
 
 def addresses(database: Database) -> list[str]:
-    """The pages of the menu, and one of each kind of thing."""
-    found = [address for _, pages in MENU for address, _ in pages]
-    with database.read_snapshot() as connection:
-        for address, query in _THINGS.items():
-            value = connection.scalar(sa.text(query))
-            if value is not None:
-                found.append(address.partition(" (")[0].format(to_path(str(value))))
-    return [*found, f"/rules/{RULE}", f"/reasons/{CODE}", f"/tuning/{KEY}"]
+    """The pages of the menu, one of each kind of thing, and lists with a filter."""
+    menu = [address for _, pages in MENU for address, _ in pages]
+    return list(dict.fromkeys([*menu, *about_things(database, _PAGES), *_PAGES_OF_NOTHING]))
 
 
-async def measure(app: FastAPI, pages: list[str], requests: int, profiled: str | None) -> dict[str, float]:
-    """The median of the CPU of each page in ms, after two requests to warm up."""
+def routes(database: Database) -> list[str]:
+    """Those of the API whose answers the pages show."""
+    every = [*_ROUTES_OF_NOTHING, *about_things(database, _ROUTES)]
+    return [f"/api/v1/{address}" for address in dict.fromkeys(every)]
+
+
+async def measure(
+    app: FastAPI, pages: Sequence[str], requests: int, serving_s: Callable[[], float], profiled: str | None
+) -> dict[str, Taken]:
+    """The median of the CPU of each page, after two requests to warm up; ``serving_s``: seconds of the database."""
     found = {}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
-        client.headers.update({"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"})
+        client.headers.update({"Authorization": f"Bearer {TOKEN}"})
         for page in pages:
+            accept = "application/json" if page.startswith("/api/") else "text/html"
             spent = []
             for _ in range(requests + 2):
-                began = time.process_time()
-                answer = await client.get(page)
-                spent.append(1000 * (time.process_time() - began))
+                began, served = time.process_time(), serving_s()
+                answer = await client.get(page, headers={"Accept": accept})
+                spent.append((1000 * (time.process_time() - began), 1000 * (serving_s() - served)))
                 if answer.status_code >= 400:
                     print(f"{page}: {answer.status_code} {answer.text[-300:]}", flush=True)
                     break
             # a page that is refused counts as one that never comes
-            found[page] = float(np.median(spent[2:])) if len(spent) == requests + 2 else float("inf")
-            print(f"{found[page]:8.1f} ms  {page}", flush=True)
+            whole = len(spent) == requests + 2
+            process, behind = np.median(spent[2:], axis=0).tolist() if whole else (float("inf"), spent[-1][1])
+            found[page] = Taken(process, behind)
+            print(f"{process:8.1f} + {behind:6.1f} ms of the database  {page}", flush=True)
         if profiled is not None:
             profile = cProfile.Profile()
-            profile.enable()
-            await client.get(profiled)
-            profile.disable()
+            # a profile is of one thread
+            with patch("anyio.to_thread.run_sync", _here):
+                profile.enable()
+                await client.get(profiled, headers={"Accept": "text/html"})
+                profile.disable()
             pstats.Stats(profile).sort_stats("cumulative").print_stats(60)
     return found
+
+
+async def _here(work: Callable[..., Any], *values: Any, **_: Any) -> Any:
+    return work(*values)
+
+
+def seconds_of(own: Database, watching: Database) -> Callable[[], float]:
+    """What tells the CPU seconds that the connections of a pool took of their server so far."""
+    name = sa.text("SELECT pid FROM pg_stat_activity WHERE application_name = :name")
+    with own.begin() as connection:
+        mine = {"name": connection.exec_driver_sql("SHOW application_name").scalar_one()}
+
+    def seconds() -> float:
+        with watching.begin() as connection:
+            found = [cpu_of(process) for process in connection.scalars(name, mine)]
+        return sum(one for one in found if one == one)  # one that has ended has none
+
+    return seconds
 
 
 def grow(database: Database, decisions: int) -> None:
@@ -101,7 +207,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="the folder of the database")
     parser.add_argument("--requests", type=int, default=10, help="how often each page is asked for")
+    parser.add_argument("--page", action="append", help="only this page")
     parser.add_argument("--profile", help="a page of which the calls are shown")
+    parser.add_argument("--api", action="store_true", help="routes of the API instead of pages")
     parser.add_argument("--decisions", type=int, default=0, help="so many are made first")
     asked = parser.parse_args()
     configuration = load(path("config/api.yaml"))
@@ -118,9 +226,10 @@ def main() -> None:
             steady_s=time.monotonic, parts=parts,
         )  # fmt: skip
         app.state.api.limiter.wait_s = lambda identity, address: 0.0
-        pages = [asked.profile] if asked.profile else addresses(database)
-        found = asyncio.run(measure(app, pages, asked.requests, asked.profile))
-    slow = [f"{page} {spent:.0f} ms" for page, spent in found.items() if spent >= MOST_MS]
+        pages = [asked.profile] if asked.profile else asked.page
+        pages = pages or (routes(database) if asked.api else addresses(database))
+        found = asyncio.run(measure(app, pages, asked.requests, seconds_of(own, database), asked.profile))
+    slow = [f"{page} {taken.both:.0f} ms" for page, taken in found.items() if taken.both >= MOST_MS]
     if slow:
         raise SystemExit(f"more than {MOST_MS:g} ms: {', '.join(slow)}")
 

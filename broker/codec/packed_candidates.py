@@ -161,6 +161,25 @@ def unpack_candidates(legend: Legend | None, data: bytes | None) -> Sequence[Can
         raise CandidatesCorruptError(f"damaged candidates: {error}") from error
 
 
+def unpack_names(legend: Legend | None, data: bytes | None) -> tuple[str, ...]:
+    """The names of the candidates that :func:`unpack_candidates` has, without their figures.
+
+    Raises:
+        CandidatesCorruptError: damaged, of a newer version, or of another legend.
+    """
+    if data is None or len(data) < _PACKED_HEAD.size or data[0] != _VERSION:
+        return tuple(one.name for one in unpack_candidates(legend, data))
+    _, _, size, _, checksum = _PACKED_HEAD.unpack_from(data)
+    places = data[_PACKED_HEAD.size : _PACKED_HEAD.size + 2 * size]
+    try:
+        names = _legend(legend, data).names
+        if len(places) != 2 * size or zlib.crc32(data[_PACKED_HEAD.size :]) != checksum:
+            raise ValueError("their checksum is another one")
+        return tuple([names[at] for at in struct.unpack(f"<{size}H", places)])
+    except (ValueError, IndexError) as error:
+        raise CandidatesCorruptError(f"damaged candidates: {error}") from error
+
+
 def _legend(legend: Legend | None, data: bytes) -> Legend:
     if legend is None:
         raise ValueError("they have no legend")

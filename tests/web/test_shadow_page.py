@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from broker.alongside.pages import shadow
 from broker.store.connection.database import Database
 from tests.cli.commands import runner
 from tests.web.test_other_pages import without_time
@@ -51,6 +52,15 @@ def test_the_page_is_the_gate(somebody: httpx.Client) -> None:
     first["shadow"], second["shadow"] = _timeless(first["shadow"]), _timeless(second["shadow"])
     assert without_time(first) == without_time(second)
     assert first["passed"] is False and first["gate"]["limits"]["agreement"] == 0.95
+
+
+def test_what_takes_minutes_is_left_to_the_command(somebody: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadow, "MOST_DECISIONS", 2)
+    page = somebody.get("/shadow")
+    assert page.status_code == 200, page.text
+    for words in ("more than 2 decisions", "in the last 7 days", "broker shadow --gate gate.yaml"):
+        assert words in page.text, words
+    assert somebody.get("/shadow", params={"format": "json"}).json() == {"days": 7, "more_than_decisions": 2}
 
 
 def test_nobody_compares_unnamed(stranger: httpx.Client) -> None:

@@ -1,11 +1,16 @@
-"""The page of shadow mode: the verdict of the gate, and what it rests on."""
+"""The page of shadow mode: the verdict of the gate, and what it rests on.
+
+What takes minutes to compare is not compared for a page: it says which command does.
+"""
 
 from __future__ import annotations
 
 from fastapi import Response
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from broker.access.policies import DECIDE
+from broker.alongside.answers.gate import DAY, gate_file
 from broker.alongside.answers.sentences import (
     CONSEQUENCES,
     SHARES,
@@ -18,21 +23,35 @@ from broker.alongside.answers.sentences import (
     window_sentence,
 )
 from broker.alongside.answers.shadow_models import Gate
+from broker.alongside.model.gate_file import GateFile
 from broker.alongside.routes.shadow import judged
+from broker.alongside.statements.own_placements import count_decisions
+from broker.api.asking import asking
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import ApiState, State
 from broker.web.rendering import page_router, show
 
 router = page_router(tag="alongside")
-MOST_ROWS = 50
+MOST_ROWS, MOST_DECISIONS = 50, 50_000
+"""Rows of a table, and decisions that are compared for a page."""
 
 
 @router.get("/shadow")
 @allow(DECIDE)
 async def shadow_page(request: Request, api: State) -> Response:
     """Whether the work of PanDA's brokers may be handed over."""
+    criteria, _ = await run_in_threadpool(gate_file, None, api.folder)
+    if await run_in_threadpool(_are_many, api, criteria):
+        about = {"days": criteria.days, "more_than_decisions": MOST_DECISIONS}
+        return show(request, "shadow_many", about, title="Beside PanDA")
     return await decided(request, api, lambda proceed: _shown(request, judged(api)))
+
+
+def _are_many(api: ApiState, criteria: GateFile) -> bool:
+    with asking(api) as asked:
+        since = asked.now - criteria.days * DAY
+        return count_decisions(asked.connection, since, asked.now, MOST_DECISIONS + 1) > MOST_DECISIONS
 
 
 def _shown(request: Request, found: Gate) -> Response:

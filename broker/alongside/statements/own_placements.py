@@ -63,6 +63,16 @@ def plugin_decisions(
     return {key: sorted(moments) for key, moments in found.items()}
 
 
+_COUNT = sa.text("""
+    SELECT count(*) FROM (SELECT FROM broker.decisions WHERE decided_at > :since AND decided_at <= :until LIMIT :most)
+        AS found""")
+
+
+def count_decisions(connection: sa.Connection, since: datetime, until: datetime, most: int) -> int:
+    """How many decisions were made after ``since`` up to ``until`` (aware); no further than ``most`` is counted."""
+    return int(connection.execute(_COUNT, {"since": since, "until": until, "most": most}).scalar_one())
+
+
 def deciding_cycles(connection: sa.Connection, runs: Sequence[int]) -> dict[int, DecidingCycle]:
     """What is on record of cycles, by the number of their run."""
     rows = connection.execute(_READ_CYCLES, {"ids": list(runs)})

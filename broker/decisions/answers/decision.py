@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.decision_counts import NO_CANDIDATES
+from broker.codec.reason_at_queue import counts_of
 from broker.decisions.answers.decision_model import (
     CandidateLine,
     ExplainedDecision,
@@ -27,55 +28,74 @@ from broker.decisions.answers.decision_model import (
     is_of_program,
     placed_together,
 )
+from broker.decisions.statements.place_in_share import Asked, count_waiting
 from broker.domain.decisions import Decision, StoredDecision, first_redecided, is_late, redecided
 from broker.domain.rejection_counts import Counts, RejectionCounts, rejection_counts, unified_of
 from broker.engine.job.placement import FLOW_CODES
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.feeds.statements.queue_pins import Pin, held_pins
 from broker.forecasts.answers.forecasts import waiting_start
-from broker.history.answers.stored_states import ChunkState, chunk_states, most_rejecting
+from broker.history.answers.stored_states import LOOKED_BACK, ChunkState, chunk_states, most_rejecting
 from broker.history.answers.tasks import throttle_in
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.rules.contract import LoadCut
 from broker.store.decisions import decision_rows
 from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, proceed
+from broker.store.summaries.chunk_states import decided_after
 
 if TYPE_CHECKING:
     from broker.decisions.answers.remedies import Evaluated
 
 
-def position_of(asking: Asking, decision: Decision, states: Sequence[ChunkState]) -> Position | None:
-    """The place of the work of a decision among the states of all; None where its task is not on record."""
-    tasks = sorted({state.jeditaskid for state in states} | {decision.jeditaskid})
-    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=tasks))
-    return position_among(decision, states, facts)
+def position_of(asking: Asking, decision: Decision, then: Sequence[ChunkState] | None) -> Position | None:
+    """The place of the work of a decision among what waits; None where its task is not on record.
+
+    Args:
+        asking: whom.
+        decision: about the work.
+        then: the states of all that waited at an instant of the past; None: what waits now counts.
+    """
+    own = (decision.jeditaskid, decision.datasetid or 0, decision.ramcount or 0.0)
+    if then is not None:
+        tasks = sorted({state.jeditaskid for state in then} | {decision.jeditaskid})
+        facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=tasks))
+        return None if own[0] not in facts else position_among(decision, then, facts)
+    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[own[0]]))
+    if own[0] not in facts:
+        return None
+    share, priority = facts[own[0]]["gshare"], facts[own[0]]["currentpriority"]
+    asked = Asked(decision.brokerage, share, priority or 0, *own)
+    ahead, others = count_waiting(asking.connection, asking.catalogue, asked, asking.now - LOOKED_BACK)
+    return _position(decision, ahead, others + 1, share, priority)
 
 
 def position_among(
     decision: Decision, states: Sequence[ChunkState], facts: Mapping[int, Mapping[str, Any]]
-) -> Position | None:
+) -> Position:
     """The place among chunks that wait at the same brokerage in the same share: priority first, then number. Pure."""
-    if decision.jeditaskid not in facts:
-        return None
-    share = facts[decision.jeditaskid]["gshare"]
+    share, priority = facts[decision.jeditaskid]["gshare"], facts[decision.jeditaskid]["currentpriority"]
     waiting = {
         (state.jeditaskid, state.datasetid or 0, state.ramcount or 0.0)
         for state in states
         if state.brokerage == decision.brokerage
         and state.outcome != "brokered"
-        and facts.get(state.jeditaskid, {"gshare": None})["gshare"] == share
+        and state.jeditaskid in facts
+        and facts[state.jeditaskid]["gshare"] == share
     }
     own = (decision.jeditaskid, decision.datasetid or 0, decision.ramcount or 0.0)
     order = sorted(waiting | {own}, key=lambda one: (-(facts[one[0]]["currentpriority"] or 0), one))
-    place = order.index(own) + 1
+    return _position(decision, order.index(own), len(order), share, priority)
+
+
+def _position(decision: Decision, ahead: int, of: int, share: str | None, priority: int | None) -> Position:
     funnel = [(step.code, step.before, step.after) for step in decision.funnel]
     code = most_rejecting(rejection_counts(decision.rejected, funnel, ()))
     return Position(
-        place=place,
-        of=len(order),
-        ahead=place - 1,
+        place=ahead + 1,
+        of=of,
+        ahead=ahead,
         gshare=share,
-        priority=facts[decision.jeditaskid]["currentpriority"],
+        priority=priority,
         decides=decision.outcome == "throttled" or code in passing_codes(decision.brokerage),
     )
 
@@ -136,7 +156,10 @@ def read_task_decision(
         first = None if at is None else first_decided_at(asking, jeditaskid, brokerage)
         raise no_decision(jeditaskid, bool(facts), brokerage, first)
     waits = {one.brokerage for stored in found if waits_after(one := stored.record.decision)}
-    states = chunk_states(asking.connection, asking.now, waiting_at=waits) if waits else []
+    # what waits now is counted by the database, what waited then by its states
+    is_past = bool(waits) and decided_after(asking.connection, asking.now)
+    some = None if is_past else [jeditaskid]
+    states = chunk_states(asking.connection, asking.now, waiting_at=waits, tasks=some) if waits else []
     waiting = [stored for stored in found if waits_after(stored.record.decision)]
     since = [one.waiting_since for one in states if one.jeditaskid == jeditaskid and one.waiting_since is not None]
     task = TaskFacts(
@@ -145,7 +168,7 @@ def read_task_decision(
         next_try_at=min((until for one in waiting if (until := one.record.pending_until)), default=None),
         redecide=first_redecided((one.record.decision.outcome, one.record.pending_until) for one in waiting),
     )
-    explained = [_explained(asking, stored, states, evaluate) for stored in found]
+    explained = [_explained(asking, stored, states if is_past else None, evaluate) for stored in found]
     start = waiting_start(asking, jeditaskid) if waiting and at is None else None
 
     def evaluated(proceed: Proceed) -> TaskDecision:
@@ -181,7 +204,7 @@ def no_decision(jeditaskid: int, is_known: bool, brokerage: str | None, first: d
 
 
 def _explained(
-    asking: Asking, stored: StoredDecision, states: Sequence[ChunkState], evaluate: bool
+    asking: Asking, stored: StoredDecision, then: Sequence[ChunkState] | None, evaluate: bool
 ) -> Evaluation[ExplainedDecision]:
     record, origin = stored.record, stored.origin
     decision = record.decision
@@ -193,7 +216,7 @@ def _explained(
     from broker.grid.answers.readiness import missing_for
 
     again = evaluation(asking, stored) if evaluate else None
-    position = position_of(asking, decision, states)
+    position = position_of(asking, decision, then)
     # a task that names queues or nuclei has none where none of these was one
     nothing = decision.reason in NO_CANDIDATES and not counts_of(decision).start.queues
     lacking = missing_for(asking, origin.snapshot) if nothing else ()
@@ -252,12 +275,6 @@ def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | No
         notes=tuple(decision.notes),
         pins=tuple(pin.held_field for pin in pins),
     )
-
-
-def counts_of(decision: Decision) -> RejectionCounts:
-    """The candidates of a decision by reason, in numbers that add up."""
-    funnel = [(step.code, step.before, step.after) for step in decision.funnel]
-    return rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
 
 
 def filter_summary(counts: RejectionCounts, *, with_pseudo_queues: bool) -> FilterSummary:

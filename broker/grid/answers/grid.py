@@ -24,7 +24,7 @@ from broker.grid.answers.models import JobNumbers, LinkLine
 from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents, stored_snapshot
-from broker.store.summaries.reason_counts import queue_totals, reason_counts
+from broker.store.summaries.reason_counts import decision_counts, queue_totals
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 KEPT = 4
@@ -167,9 +167,6 @@ def day_counts(counts: Iterable[QueueCount]) -> dict[str, DayCount]:
     return found
 
 
-def decisions_of_the_day(asking: Asking) -> Counter[str]:
+def decisions_of_the_day(asking: Asking) -> dict[str, int]:
     """How many decisions each brokerage made in the last day."""
-    found: Counter[str] = Counter()
-    for one in reason_counts(asking.connection, asking.now - COUNTED, asking.now + _NOW):
-        found[one.brokerage] += one.decisions
-    return found
+    return decision_counts(asking.connection, asking.now - COUNTED, asking.now + _NOW)

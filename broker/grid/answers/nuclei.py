@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
@@ -23,7 +22,7 @@ from broker.grid.answers.grid import (
 )
 from broker.grid.answers.models import Nuclei, NucleusAnswer, NucleusLine, TaskAtNucleus
 from broker.grid.answers.queue import rejected_there
-from broker.history.answers.stored_states import ChunkState, chunk_states, looked_at
+from broker.history.answers.stored_states import ChunkState, last_states, looked_at, rejected_at
 from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking, NothingFound, known_name
 
@@ -59,10 +58,7 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
     nucleus = known_name("nucleus", name, [str(one) for one in snapshot.nuclei.name], "site")
     at = int(np.flatnonzero(snapshot.nuclei.name == nucleus)[0])
     counts, states = _counted(asking, nucleus), _states(asking)
-    waiting: defaultdict[str, list[ChunkState]] = defaultdict(list)
-    for state in looked_at(states):
-        if state.outcome != "brokered" and nucleus in state.counts.by_queue:
-            waiting[state.counts.by_queue[nucleus]].append(state)
+    waiting = rejected_at([one for one in states if one.outcome != "brokered"], nucleus)
     links = sorted(
         link_lines(snapshot, tuning_in_force(asking), None, nucleus), key=lambda one: -(one.queued_files or 0.0)
     )
@@ -80,8 +76,8 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
 
 
 def _states(asking: Asking) -> list[ChunkState]:
-    found = chunk_states(asking.connection, asking.now)
-    return [state for state in found if brokerage_of(state.brokerage).candidate == NUCLEUS]
+    found = last_states(asking.connection, asking.now)
+    return [one for name, some in found.items() if brokerage_of(name).candidate == NUCLEUS for one in some.newest]
 
 
 def _counted(asking: Asking, nucleus: str | None = None) -> dict[str, DayCount]:

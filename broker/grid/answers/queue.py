@@ -45,7 +45,7 @@ from broker.grid.answers.models import (
     RejectedThere,
     RequestLimit,
 )
-from broker.history.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
+from broker.history.answers.stored_states import MOST_READ, ChunkState, LastStates, last_states, looked_at, rejected_at
 from broker.outcomes.answers.outcomes import PlaceHealth, unhealthy
 from broker.rules.contract import Filter
 from broker.service.answers.alarms import failing_queues
@@ -151,11 +151,14 @@ def read_queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> Ev
     if snapshot is None:
         raise NothingFound("queue", name, "broker.snapshots", remedy="run a brokerage first: broker run production_job")
     queue = known_name("queue", unified_of(name), [str(one) for one in snapshot.unified.name], "schedconfig_json")
-    states = chunk_states(asking.connection, asking.now)
+    # what was brokered is looked at for near misses, and where the queue is not online
+    is_online = snapshot.unified.status[snapshot.unified.name == queue][0] == ONLINE
+    last = last_states(asking.connection, asking.now, brokered=evaluate or not is_online)
+    states = [one for some in last.values() for one in some.newest]
     counted, decisions = totals_about(asking, "queue", queue), decisions_of_the_day(asking)
     brokerages = [
-        _at_brokerage(asking, _Decided(kind, decisions[kind], counted.get(kind, ()), own), queue, evaluate)
-        for kind, own in _by_brokerage(states, counted).items()
+        _at_brokerage(asking, _Decided(kind, decisions.get(kind, 0), counted.get(kind, ()), own), queue, evaluate)
+        for kind, own in _by_brokerage(last, counted).items()
     ]
     limits = request_limits(asking, snapshot, queue, states) if evaluate else _nothing
     found = _answer(asking, snapshot, queue, states, tuple(line for line, _ in brokerages))
@@ -209,43 +212,41 @@ def _answer(
 
 @dataclass(frozen=True)
 class _Decided:
-    """What one brokerage decided: how often in a day, about the queue, and last about each chunk."""
+    """What one brokerage decided: how often in a day, about the queue, and last about chunks; None: about none."""
 
     brokerage: str
     decisions: int
     counts: Sequence[QueueCount]
-    states: Sequence[ChunkState]
+    last: LastStates | None
 
 
-def _by_brokerage(states: Sequence[ChunkState], counted: Iterable[str]) -> dict[str, list[ChunkState]]:
-    """The states of the brokerages of queues that have decided lately, by name."""
-    names = {state.brokerage for state in states if brokerage_of(state.brokerage).candidate == "queue"}
-    return {name: [one for one in states if one.brokerage == name] for name in sorted({*names, *counted})}
+def _by_brokerage(last: Mapping[str, LastStates], counted: Iterable[str]) -> dict[str, LastStates | None]:
+    """The last states of the brokerages of queues that have decided lately, by name."""
+    names = {name for name in last if brokerage_of(name).candidate == "queue"}
+    return {name: last.get(name) for name in sorted({*names, *counted})}
 
 
 def _at_brokerage(
     asking: Asking, decided: _Decided, queue: str, evaluate: bool
 ) -> tuple[BrokerageAtQueue, Evaluation[tuple[NearMiss, ...]]]:
     """What one brokerage did with the queue, but for the near misses, which are evaluated later."""
-    waiting = [state for state in decided.states if state.outcome != "brokered"]
+    last = decided.last
+    states = () if last is None else last.newest
     # decisions that brokered are read for the near misses only, as that takes long
-    seen = looked_at(decided.states if evaluate else waiting)
-    rejected: defaultdict[str, list[ChunkState]] = defaultdict(list)
-    for state in seen:
-        code = state.counts.by_queue.get(queue)
-        if code is not None:
-            rejected[code].append(state)
+    some = [state for state in states if evaluate or state.outcome != "brokered"]
+    waiting = 0 if last is None else last.waiting
+    rejected = rejected_at(some, queue)
     still = {code: [one for one in found if one.outcome != "brokered"] for code, found in rejected.items()}
     count = day_counts(decided.counts).get(queue, DayCount())
     line = BrokerageAtQueue(
         brokerage=decided.brokerage,
-        decided_at=max((state.decided_at for state in decided.states), default=None),
+        decided_at=None if last is None else last.decided_at,
         decisions=decided.decisions,
         considered=count.considered,
         chosen=count.chosen,
         jobs_placed=count.placed,
-        waiting=len(waiting),
-        looked_at=min(len(waiting), len(seen)),
+        waiting=waiting,
+        looked_at=min(waiting, MOST_READ),
         rejected=rejected_there(count, still),
         near_misses=(),
     )

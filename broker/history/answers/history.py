@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from broker.codec.decision_counts import NO_CANDIDATES
-from broker.decisions.answers.decision import counts_of, no_decision
+from broker.codec.reason_at_queue import counts_of
+from broker.decisions.answers.decision import no_decision
 from broker.decisions.answers.phrases import number
 from broker.domain.decisions import StoredDecision
 from broker.domain.instants import length
@@ -25,7 +26,7 @@ from broker.history.model.story import Event, story
 from broker.history.statements.history_reads import read_record
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.retries.answers.retries import RetryActionLine, actions_of
-from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
+from broker.store.decisions.decision_rows import WITHOUT_WORK, by_id
 from broker.store.query_context import Answer, Asking, NothingFound
 
 #: Decisions that are looked into, and queues whose changes are read: the newest, and those gained or lost last.
@@ -117,14 +118,13 @@ def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> H
 
 def _decisions(asking: Asking, events: Iterable[Event]) -> dict[int, StoredDecision]:
     """The first and the last decision of each folded event."""
-    wanted = [identifier for event in events if event["event"] == "decision" for identifier in event["decisions"]]
-    found = {}
-    for identifier in sorted(set(wanted), reverse=True)[:MOST_DECISIONS]:
-        try:
-            found[identifier] = one_decision(asking.connection, identifier)
-        except NoSuchDecision:
-            continue
-    return found
+    decided = [event for event in events if event["event"] == "decision"]
+    wanted = sorted({number for event in decided for number in event["decisions"]}, reverse=True)[:MOST_DECISIONS]
+    if not wanted:
+        return {}
+    first = min(datetime.fromisoformat(event["at"]) for event in decided)
+    last = max(datetime.fromisoformat(event["until"]) for event in decided)
+    return {one.id: one for one in by_id(asking.connection, wanted, first, last, WITHOUT_WORK)}
 
 
 def _with_rules(event: Event, read: Mapping[int, StoredDecision]) -> Event:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from broker.domain.rejection_counts import CANDIDATE, QueueCount
 from broker.grid.answers.grid import totals_of_the_day
 from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons, RuleLine
-from broker.history.answers.stored_states import ChunkState, waiting_states
+from broker.history.answers.stored_states import waiting_groups
 from broker.store.query_context import Asking
 from broker.store.summaries.reason_counts import waited_at
 
@@ -20,7 +20,7 @@ def reasons(asking: Asking, filters: ReasonFilters | None = None) -> Reasons:
     """What waits now, by reason, against some time ago."""
     wanted = filters or ReasonFilters()
     before = asking.now - timedelta(seconds=wanted.compare_s)
-    waiting, considered = waiting_states(asking.connection, asking.now)
+    waiting, considered = waiting_groups(asking.connection, asking.now, SUCH_AS)
     then = waited_at(asking.connection, before)
     waited = Counter({(one.brokerage, one.reason, one.main_reason or None): one.chunks for one in then})
     counted = totals_of_the_day(asking) if wanted.with_rules else {}
@@ -28,7 +28,7 @@ def reasons(asking: Asking, filters: ReasonFilters | None = None) -> Reasons:
 
 
 def reasons_of(
-    states: Iterable[ChunkState],
+    groups: Sequence[ReasonLine],
     considered: Mapping[str, int],
     then: Mapping[tuple[str, str, str | None], int] | None,
     filters: ReasonFilters,
@@ -39,52 +39,44 @@ def reasons_of(
     """The answer, of the chunks that wait now, and of how many waited then (None: nobody knows). Pure.
 
     Args:
-        states: of the chunks that wait.
+        groups: the chunks that wait, by brokerage, reason and main reason.
         considered: how many chunks there are of all, by brokerage.
         then: how many waited, by brokerage, reason and main reason.
         filters: what to show.
-        now: of the states.
+        now: of the groups.
         before: of ``then``.
         counted: what was counted of queues in a day by brokerage, for the lines of rules.
     """
-    waiting = [state for state in states if filters.brokerage in (None, state.brokerage)]
-    groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
-    for state in waiting:
-        groups[_key(state)].append(state)
-    lines = [_line(key, found, None if then is None else then.get(key, 0)) for key, found in groups.items()]
-    lines += [_gone(key, number) for key, number in (then or {}).items() if key not in groups and _shown(key, filters)]
+    waiting = [one for one in groups if filters.brokerage in (None, one.brokerage)]
+    keys = {_key(one) for one in waiting}
+    lines = [
+        one.model_copy(update={"chunks_before": None if then is None else then.get(_key(one), 0)}) for one in waiting
+    ]
+    lines += [_gone(key, number) for key, number in (then or {}).items() if key not in keys and _shown(key, filters)]
     lines.sort(key=lambda line: (-line.chunks, line.brokerage, line.reason, line.main_code or ""))
     return Reasons(
         now=now,
         compared_with=before,
-        waiting=dict(Counter(state.brokerage for state in waiting)),
+        waiting=_chunks(waiting),
         considered={name: number for name, number in considered.items() if filters.brokerage in (None, name)},
         lines=tuple(lines),
         rules=tuple(_rules(waiting, counted, filters)) if filters.with_rules else (),
     )
 
 
-def _key(state: ChunkState) -> tuple[str, str, str | None]:
-    return state.brokerage, state.reason, state.main_code
+def _chunks(groups: Iterable[ReasonLine]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for one in groups:
+        found[one.brokerage] += one.chunks
+    return dict(found)
+
+
+def _key(group: ReasonLine) -> tuple[str, str, str | None]:
+    return group.brokerage, group.reason, group.main_code
 
 
 def _shown(key: tuple[str, str, str | None], filters: ReasonFilters) -> bool:
     return filters.brokerage in (None, key[0])
-
-
-def _line(key: tuple[str, str, str | None], found: Sequence[ChunkState], before: int | None) -> ReasonLine:
-    oldest = sorted(found, key=lambda state: (state.waiting_since or state.decided_at, state.jeditaskid))
-    tasks = tuple(dict.fromkeys(state.jeditaskid for state in oldest))
-    return ReasonLine(
-        brokerage=key[0],
-        reason=key[1],
-        main_code=key[2],
-        tasks=len(tasks),
-        chunks=len(found),
-        chunks_before=before,
-        oldest_since=oldest[0].waiting_since,
-        such_as=tasks[:SUCH_AS],
-    )
 
 
 def _gone(key: tuple[str, str, str | None], before: int) -> ReasonLine:
@@ -102,7 +94,7 @@ def _gone(key: tuple[str, str, str | None], before: int) -> ReasonLine:
 
 
 def _rules(
-    states: Iterable[ChunkState], counted: Mapping[str, Sequence[QueueCount]], filters: ReasonFilters
+    groups: Iterable[ReasonLine], counted: Mapping[str, Sequence[QueueCount]], filters: ReasonFilters
 ) -> list[RuleLine]:
     queues: Counter[tuple[str, str]] = Counter()
     decides: Counter[tuple[str, str]] = Counter()
@@ -110,9 +102,9 @@ def _rules(
         for one in counts:
             if one.code != CANDIDATE and filters.brokerage in (None, brokerage):
                 queues[brokerage, one.code] += one.decisions
-    for state in states:
-        if state.main_code is not None:
-            decides[state.brokerage, state.main_code] += 1
+    for group in groups:
+        if group.main_code is not None:
+            decides[group.brokerage, group.main_code] += group.chunks
     found = [
         RuleLine(brokerage=key[0], code=key[1], queues=queues[key], decides=decides[key])
         for key in queues.keys() | decides.keys()

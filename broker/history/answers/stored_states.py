@@ -11,10 +11,13 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from broker.codec.decision_counts import NO_CANDIDATES, main_reasons
+from broker.codec.reason_at_queue import codes_at, counts_of
 from broker.domain.decisions import StoredDecision
 from broker.domain.rejection_counts import RejectionCounts, rejection_counts
-from broker.store.decisions.decision_rows import by_id
+from broker.history.answers.list_models import ReasonLine
+from broker.store.decisions.decision_rows import REASONS_ALONE, WITHOUT_WORK, by_id
 from broker.store.summaries import chunk_states as states
+from broker.store.summaries.newest_states import newest_states, waiting_sums
 from broker.store.summaries.states_until import StateUntil, states_until
 
 LOOKED_BACK = timedelta(hours=24)
@@ -23,7 +26,7 @@ MOST_READ = 200
 
 
 class Decided:
-    """The decisions behind the states of a list: only those are read that are asked for."""
+    """The decisions behind the states of a list: only those are read that are asked for, without their work."""
 
     def __init__(self, connection: sa.Connection, moments: Mapping[int, datetime]) -> None:
         """``moments``: when each decision was made, by its number."""
@@ -34,14 +37,26 @@ class Decided:
         """Read these at once, so that :meth:`of` asks the database no more for each."""
         wanted = [one for one in numbers if one in self._moments and one not in self._read]
         if wanted:
-            moments = [self._moments[one] for one in wanted]
-            found = {one.id: one for one in by_id(self._connection, wanted, min(moments), max(moments))}
+            found = {one.id: one for one in by_id(self._connection, wanted, *self._span(wanted), WITHOUT_WORK)}
             self._read |= {one: found.get(one) for one in wanted}
 
     def of(self, number: int) -> StoredDecision | None:
         """The decision of this number; None if it was cleared away meanwhile."""
         self.read([number])
         return self._read.get(number)
+
+    def codes_at(self, numbers: Iterable[int], queue: str) -> dict[int, str]:
+        """The reason with which a queue or nucleus went from each of these decisions that did not choose it."""
+        wanted = [one for one in numbers if one in self._moments]
+        if not wanted:
+            return {}
+        found = by_id(self._connection, wanted, *self._span(wanted), REASONS_ALONE)
+        codes = codes_at([one.record.decision for one in found], queue)
+        return {one.id: code for one, code in zip(found, codes, strict=True) if code is not None}
+
+    def _span(self, numbers: Sequence[int]) -> tuple[datetime, datetime]:
+        moments = [self._moments[one] for one in numbers]
+        return min(moments), max(moments)
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ class ChunkState(states.DecidedState):
     def counts(self) -> RejectionCounts:
         """The candidates by reason; none where the decision was cleared away."""
         stored = self.decided.of(self.decision)
-        return rejection_counts({}, (), ()) if stored is None else counts_of(stored)
+        return rejection_counts({}, (), ()) if stored is None else counts_of(stored.record.decision)
 
     @cached_property
     def chosen(self) -> tuple[str, ...]:
@@ -77,13 +92,6 @@ class ChunkState(states.DecidedState):
         """The notes of the decision."""
         stored = self.decided.of(self.decision)
         return () if stored is None else tuple(stored.record.decision.notes)
-
-
-def counts_of(stored: StoredDecision) -> RejectionCounts:
-    """The candidates of a stored decision by reason."""
-    decision = stored.record.decision
-    funnel = [(step.code, step.before, step.after) for step in decision.funnel]
-    return rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
 
 
 def chunk_states(
@@ -148,6 +156,41 @@ def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[Chunk
     return _listed(connection, waiting), states.count_listed(connection, since)
 
 
+def waiting_groups(connection: sa.Connection, now: datetime, such_as: int) -> tuple[list[ReasonLine], dict[str, int]]:
+    """What waits at ``now`` by reason, with some of its tasks, and how many states there are of all, by brokerage."""
+    if not states.decided_after(connection, now):
+        since = now - LOOKED_BACK
+        rows = waiting_sums(connection, since, such_as)
+        return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in rows], states.count_listed(
+            connection, since
+        )
+    waiting, considered = waiting_states(connection, now)
+    groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
+    for state in waiting:
+        groups[state.brokerage, state.reason, state.main_code].append(state)
+    found = []
+    for key, some in groups.items():
+        oldest = sorted(some, key=lambda state: (state.waiting_since or state.decided_at, state.jeditaskid))
+        tasks = list(dict.fromkeys(state.jeditaskid for state in oldest))
+        found.append(_group(*key, len(some), len(tasks), oldest[0].waiting_since, tasks[:such_as]))
+    return found, considered
+
+
+def _group(
+    brokerage: str, reason: str, code: str | None, chunks: int, tasks: int, oldest: datetime | None, some: Sequence[int]
+) -> ReasonLine:
+    return ReasonLine(
+        brokerage=brokerage,
+        reason=reason,
+        main_code=code,
+        tasks=tasks,
+        chunks=chunks,
+        chunks_before=None,
+        oldest_since=oldest,
+        such_as=tuple(some),
+    )
+
+
 def waiting_codes(connection: sa.Connection, now: datetime) -> Counter[tuple[str, str, str | None]]:
     """How many of the states at ``now`` wait, by brokerage, reason and main reason."""
     if states.decided_after(connection, now):
@@ -161,6 +204,54 @@ def waiting_for(connection: sa.Connection, now: datetime, code: str) -> list[Chu
     if states.decided_after(connection, now):
         return [one for one in waiting_states(connection, now)[0] if code in (one.reason, one.main_code)]
     return _listed(connection, states.list_states(connection, seen_since=now - LOOKED_BACK, code=code))
+
+
+@dataclass(frozen=True)
+class LastStates:
+    """The states of one brokerage at an instant.
+
+    Attributes:
+        decided_at: instant of the last of its cycles that decided about any of them.
+        waiting: how many of them wait.
+        newest: the newest decisions of those that wait and of those that do not, :data:`MOST_READ` of each at most.
+    """
+
+    decided_at: datetime
+    waiting: int
+    newest: Sequence[ChunkState]
+
+
+def last_states(connection: sa.Connection, now: datetime, *, brokered: bool = True) -> dict[str, LastStates]:
+    """Of the states that :func:`chunk_states` has those of which lists read the decisions, by brokerage.
+
+    With ``brokered`` False the newest are those that wait alone.
+    """
+    if states.decided_after(connection, now):
+        by_name: defaultdict[str, list[ChunkState]] = defaultdict(list)
+        for state in chunk_states(connection, now):
+            by_name[state.brokerage].append(state)
+        return {
+            name: LastStates(
+                max(one.decided_at for one in some), sum(one.outcome != "brokered" for one in some), _newest(some)
+            )
+            for name, some in by_name.items()
+        }
+    found: dict[str, LastStates] = {}
+    for some in newest_states(connection, now - LOOKED_BACK, MOST_READ, brokered=brokered):
+        known = found.get(some.brokerage)
+        waiting, own = 0 if some.is_brokered else some.states, _listed(connection, some.newest)
+        if known is None:
+            found[some.brokerage] = LastStates(some.last_seen_at, waiting, own)
+        else:
+            last = max(known.decided_at, some.last_seen_at)
+            found[some.brokerage] = LastStates(last, known.waiting + waiting, [*known.newest, *own])
+    return found
+
+
+def _newest(some: Iterable[ChunkState]) -> list[ChunkState]:
+    ordered = sorted(some, key=lambda one: -one.decision)
+    kinds = [[one for one in ordered if (one.outcome == "brokered") == is_brokered] for is_brokered in (False, True)]
+    return [one for kind in kinds for one in kind[:MOST_READ]]
 
 
 Brokered = tuple[str, int, datetime]
@@ -229,7 +320,31 @@ def most_rejecting(counts: RejectionCounts) -> str | None:
 
 def looked_at(states: Iterable[ChunkState], most: int = MOST_READ) -> list[ChunkState]:
     """The states of which the decisions are read, all at once: what waits first, the newest first."""
-    some = sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))[:most]
-    for decided in {id(state.decided): state.decided for state in some}.values():
-        decided.read(state.decision for state in some)
+    some = _first_looked_at(states, most)
+    for decided, numbers in _by_reader(some):
+        decided.read(numbers)
     return some
+
+
+def rejected_at(states: Iterable[ChunkState], queue: str, most: int = MOST_READ) -> dict[str, list[ChunkState]]:
+    """Of the states that :func:`looked_at` has those whose decision did not choose a queue or nucleus, by reason."""
+    some = _first_looked_at(states, most)
+    codes: dict[int, str] = {}
+    for decided, numbers in _by_reader(some):
+        codes |= decided.codes_at(numbers, queue)
+    found: defaultdict[str, list[ChunkState]] = defaultdict(list)
+    for state in some:
+        if state.decision in codes:
+            found[codes[state.decision]].append(state)
+    return found
+
+
+def _first_looked_at(states: Iterable[ChunkState], most: int) -> list[ChunkState]:
+    return sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))[:most]
+
+
+def _by_reader(states: Iterable[ChunkState]) -> Iterable[tuple[Decided, list[int]]]:
+    readers: dict[int, tuple[Decided, list[int]]] = {}
+    for state in states:
+        readers.setdefault(id(state.decided), (state.decided, []))[1].append(state.decision)
+    return readers.values()

@@ -27,7 +27,15 @@ from broker.formats.model.sss.states import GROUP_STATE_OF
 from broker.grid.answers.grid import last_snapshot
 from broker.grid.answers.models import QueueFilters
 from broker.history.answers.list_models import TaskFilters, TaskLine, TaskList
-from broker.history.answers.stored_states import ChunkState, chunk_states, first_wait, of_last_brokerage, waiting_since
+from broker.history.answers.stored_states import (
+    LOOKED_BACK,
+    ChunkState,
+    chunk_states,
+    first_wait,
+    of_last_brokerage,
+    waiting_since,
+)
+from broker.history.statements.filtered_tasks import DecisionFilters, filtered_tasks
 from broker.history.statements.task_facts import (
     ENDED,
     TaskSelection,
@@ -38,6 +46,7 @@ from broker.history.statements.task_facts import (
 from broker.snapshot.build_classes import share_values
 from broker.store.classes.class_inputs import read_share_rows
 from broker.store.query_context import Asking
+from broker.store.summaries.chunk_states import decided_after
 
 
 def throttle_in(notes: Iterable[str]) -> Throttle | None:
@@ -63,10 +72,17 @@ def task_list(asking: Asking, filters: TaskFilters | None = None) -> TaskList:
         gshare=wanted.gshare,
         open_only=status is None,
     )
-    if _takes_states(wanted):
-        return _filtered(asking, selection, wanted)
-    since = waiting_since(asking.connection, asking.now)
-    numbers = read_task_numbers(asking.connection, asking.catalogue, selection)
+    if not _takes_states(wanted):
+        since = waiting_since(asking.connection, asking.now)
+        numbers = read_task_numbers(asking.connection, asking.catalogue, selection)
+    elif decided_after(asking.connection, asking.now):
+        return _filtered_then(asking, selection, wanted)
+    else:
+        outcome = wanted.status if wanted.status in OUTCOMES else None
+        kind = DecisionFilters(outcome, wanted.reason, wanted.queue, wanted.since)
+        seen_since = asking.now - LOOKED_BACK
+        since = filtered_tasks(asking.connection, asking.catalogue, selection, kind, seen_since)
+        numbers = list(since)
     page = _page(numbers, since, wanted)
     facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=page.shown))
     states = _by_task(chunk_states(asking.connection, asking.now, tasks=set(page.shown)))
@@ -80,8 +96,8 @@ def _takes_states(filters: TaskFilters) -> bool:
     return filters.status in OUTCOMES or any(one is not None for one in given)
 
 
-def _filtered(asking: Asking, selection: TaskSelection, filters: TaskFilters) -> TaskList:
-    """The list where all tasks must be looked at."""
+def _filtered_then(asking: Asking, selection: TaskSelection, filters: TaskFilters) -> TaskList:
+    """The list of the past where all tasks must be looked at."""
     facts = read_task_facts(asking.connection, asking.catalogue, selection)
     states = _by_task(state for state in chunk_states(asking.connection, asking.now) if state.jeditaskid in facts)
     lines = {task: _line(facts[task], states.get(task, ())) for task in facts}

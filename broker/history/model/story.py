@@ -6,7 +6,7 @@ Decisions of one chunk that come out alike are one event; an event shows what is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -45,7 +45,7 @@ def _decisions(lines: Sequence[DecisionLine]) -> Iterator[Event]:
     for _, alike in groupby(lines, key=lambda one: (one.outcome, one.reason, frozenset(one.candidates))):
         some = list(alike)
         first, last = some[0], some[-1]
-        assigned = sum((_times(one.assigned, 1 + one.seen_again) for one in some), Counter[str]())
+        assigned = _assigned(some)
         yield {
             "at": _message(first.decided_at),
             "event": "decision",
@@ -58,7 +58,7 @@ def _decisions(lines: Sequence[DecisionLine]) -> Iterator[Event]:
             "times": len(some) + sum(one.seen_again for one in some),
             "decisions": [first.id, last.id],
             "candidates": list(first.candidates),
-            "assigned": dict(assigned),
+            "assigned": assigned,
             "pending_until": None if last.pending_until is None else _message(last.pending_until),
             "tuning": sorted({one.tuning for one in some}),
             "engine": sorted({one.engine for one in some}),
@@ -67,8 +67,13 @@ def _decisions(lines: Sequence[DecisionLine]) -> Iterator[Event]:
         before = last
 
 
-def _times(assigned: Mapping[str, int], times: int) -> Counter[str]:
-    return Counter({queue: times * jobs for queue, jobs in assigned.items()})
+def _assigned(lines: Sequence[DecisionLine]) -> dict[str, int]:
+    """The jobs of all of them, also of the cycles that came to the same."""
+    found: Counter[str] = Counter()
+    for one in lines:
+        for queue, jobs in one.assigned.items():
+            found[queue] += jobs * (1 + one.seen_again)
+    return {queue: jobs for queue, jobs in found.items() if jobs > 0}
 
 
 def _changed(before: DecisionLine, after: DecisionLine) -> Event:

@@ -27,7 +27,7 @@ from broker.pools.answers.pool import pool_answer
 from broker.web.formats import visible
 from broker.web.pictures.job_states import end_sentence, progress_sentence, states_picture
 from broker.web.pictures.over_time import Mark, timeline
-from broker.web.rendering import Form, back_to, page_router, show
+from broker.web.rendering import Form, back_to, page_router, show, wants_json
 from broker.web.time_range import time_shown
 from broker.whatif.answers import long_runs
 from broker.whatif.answers.long_runs import comparison_sentence
@@ -38,8 +38,8 @@ from broker.whatif.statements import runs
 router = page_router(tag="work")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
 Id = Annotated[int, Path(ge=1, le=LARGEST_ID)]
-TASKS_OF_A_USER = 20
-"""Tasks whose jobs are counted on the page of a user: those that wait, then the newest."""
+TASKS_OF_A_USER, TASKS_LISTED = 20, 100
+"""Tasks whose jobs are counted on the page of a user, and those that it lists: those that wait, then the newest."""
 
 
 @router.get("/mine")
@@ -64,12 +64,17 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
         jobs = jobs_of_tasks(asked, [one.task.jeditaskid for one in found.tasks[:TASKS_OF_A_USER]])
     words = list(throttle_sentences(found))
     cures = {code: cure(code) for code in found.advice}
+    listed = found if wants_json(request) else found.model_copy(update={"tasks": found.tasks[:TASKS_LISTED]})
+    more = len(found.tasks) > TASKS_LISTED
     return show(
         request,
         "user",
-        found,
+        listed,
         title=f"User {visible(found.user)}",
         items="tasks",
+        listed=found.tasks,
+        further=f"/tasks?{urlencode({'user': found.user})}" if more else None,
+        said=f"{TASKS_LISTED} of {len(found.tasks):,}" if more else None,
         words=words,
         cures=cures,
         jobs=jobs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,16 +10,25 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.codec.packed_candidates import CandidatesCorruptError, unpack_names
+from broker.domain.chosen_candidates import Legend
 from broker.domain.decisions import StoredDecision
 from broker.domain.instants import naive
+from broker.store.connection.database import Database
 from broker.store.connection.tables import Names, TableCatalogue
-from broker.store.decisions.decision_rows import COLUMNS, TABLE, as_last_seen, decisions_of, with_live_counts
+from broker.store.decisions import legends
+from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of, unreadable, with_live_counts
 from broker.tuning.statements.gdpconfig_rows import TuningEvent, TuningStore
 
-_READ_DECISIONS = sa.text(f"""
-    SELECT {COLUMNS} FROM {TABLE}
-    WHERE jeditaskid = :task AND decided_at >= coalesce(:since, '-infinity'::timestamptz)
-    ORDER BY decided_at, id""")  # noqa: S608 - constants
+# there may be thousands: without what is most of a row, past the layers that look up columns by name
+_READ_LINES = f"""
+    SELECT id, decided_at, brokerage, datasetid, ramcount, outcome, reason, legend, candidates, named_candidates,
+        assigned::text, tuning, engine, pending_until, seen_again, last_seen_at
+    FROM {TABLE}
+    WHERE jeditaskid = %(task)s AND decided_at >= coalesce(%(since)s, '-infinity'::timestamptz)
+    ORDER BY decided_at, id"""  # noqa: S608 - constants
+_READ_LAST_SEEN = """
+    SELECT decision, seen_again, last_seen_at FROM broker.chunk_states WHERE jeditaskid = %(task)s AND seen_again > 0"""
 
 # without the work, which is most of a row
 _READ_MADE = sa.text(f"""
@@ -122,8 +132,7 @@ class TaskRecord:
 def read_record(connection: sa.Connection, names: Names, task: int, since: datetime | None = None) -> TaskRecord:
     """All that is on record about a task from ``since`` on."""
     asked: dict[str, Any] = {"task": task, "since": since}
-    rows = (dict(row._mapping) for row in connection.execute(_READ_DECISIONS, asked))
-    decisions = [_line(one) for one in with_live_counts(connection, decisions_of(connection, rows))]
+    decisions = _lines(connection, asked)
     actions = [ActionLine(*row) for row in connection.execute(_READ_ACTIONS, asked)]
     left = [LeftLine(*row) for row in connection.execute(_READ_QUEUES_LEFT, asked)]
     used = [one.tuning for one in decisions]
@@ -141,23 +150,53 @@ def decisions_between(
     return with_live_counts(connection, decisions_of(connection, rows))
 
 
-def _line(stored: StoredDecision) -> DecisionLine:
-    record, origin = as_last_seen(stored).record, stored.origin
+def _lines(connection: sa.Connection, asked: Mapping[str, Any]) -> list[DecisionLine]:
+    """The decisions about a task; of the last one of a chunk its state knows how often it was seen again by now."""
+    with Database.raw(connection).cursor(binary=True) as cursor:
+        rows = cursor.execute(_READ_LINES, asked).fetchall()
+        live = {row[0]: row[1:] for row in cursor.execute(_READ_LAST_SEEN, asked).fetchall()}
+    known = legends.read(connection, [row[7] for row in rows if row[7] is not None])
+    assigned: dict[str | None, Mapping[str, int]] = {None: {}}
+    found = []
+    for row in rows:
+        if row[10] not in assigned:
+            assigned[row[10]] = json.loads(row[10])
+        found.append(_line(row, known.get(row[7]), assigned[row[10]], live.get(row[0], row[14:])))
+    return found
+
+
+def _line(
+    row: Sequence[Any], legend: Legend | None, assigned: Mapping[str, int], seen: tuple[int, datetime | None]
+) -> DecisionLine:
+    """A row of the decisions about a task.
+
+    Raises:
+        DecisionUnreadable: it is damaged.
+    """
+    number, decided_at, brokerage, datasetid, ramcount, outcome, reason, _, packed, named = row[:10]
+    try:
+        names = unpack_names(legend, packed) if named is None else tuple(one["name"] for one in named)
+    except CandidatesCorruptError as error:
+        raise unreadable(number, error) from error
+    tuning, engine, pending_until = row[11:14]
+    seen_again, last_seen_at = seen
+    if pending_until is not None and last_seen_at is not None:
+        pending_until += last_seen_at - decided_at
     return DecisionLine(
-        id=stored.id,
-        decided_at=origin.decided_at,
-        brokerage=record.decision.brokerage,
-        datasetid=record.decision.datasetid,
-        ramcount=record.decision.ramcount,
-        outcome=record.decision.outcome,
-        reason=record.decision.reason,
-        candidates=tuple(one.name for one in record.decision.candidates),
-        assigned=record.assigned,
-        tuning=origin.tuning,
-        engine=origin.engine,
-        pending_until=record.pending_until,
-        seen_again=stored.seen_again,
-        last_seen_at=stored.last_seen_at,
+        id=number,
+        decided_at=decided_at,
+        brokerage=brokerage,
+        datasetid=datasetid,
+        ramcount=ramcount,
+        outcome=outcome,
+        reason=reason or "",
+        candidates=names,
+        assigned=assigned,
+        tuning=tuning or 0,
+        engine=engine or "",
+        pending_until=pending_until,
+        seen_again=seen_again,
+        last_seen_at=last_seen_at,
     )
 
 

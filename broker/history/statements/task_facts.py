@@ -52,7 +52,8 @@ class TaskSelection:
 #: Tasks in these states are not brokered any more.
 ENDED = ("done", "finished", "failed", "broken", "aborted", "exhausted", "obsolete")
 
-_SELECTED = """
+#: The condition of a selection, on the columns of the table of tasks.
+SELECTED = """
     WHERE (CAST(:tasks AS bigint[]) IS NULL OR jeditaskid = ANY(:tasks))
       AND (CAST(:user AS text) IS NULL OR lower(username) = lower(:user))
       AND (CAST(:statuses AS text[]) IS NULL OR status = ANY(:statuses))
@@ -67,8 +68,8 @@ def read_task_facts(
 ) -> dict[int, dict[str, Any]]:
     """The facts of tasks by their number, with the names of the fields of an answer."""
     source = catalogue.source("jedi_tasks", COLUMNS)
-    query = sa.text(f"SELECT {', '.join(COLUMNS)} FROM {source} AS t {_SELECTED}")  # noqa: S608 - quoted names
-    return {row[0]: _facts(row) for row in connection.execute(query, _values(selection)).all()}
+    query = sa.text(f"SELECT {', '.join(COLUMNS)} FROM {source} AS t {SELECTED}")  # noqa: S608 - quoted names
+    return {row[0]: _facts(row) for row in connection.execute(query, selected_values(selection)).all()}
 
 
 def read_task_shares(
@@ -85,11 +86,12 @@ def read_task_shares(
 def read_task_numbers(connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection) -> list[int]:
     """The numbers of tasks, in order: :func:`read_task_facts` without the facts."""
     source = catalogue.source("jedi_tasks", COLUMNS)
-    query = sa.text(f"SELECT jeditaskid FROM {source} AS t {_SELECTED}")  # noqa: S608 - quoted names
-    return [int(number) for number in connection.scalars(query, _values(selection)).all()]
+    query = sa.text(f"SELECT jeditaskid FROM {source} AS t {SELECTED}")  # noqa: S608 - quoted names
+    return [int(number) for number in connection.scalars(query, selected_values(selection)).all()]
 
 
-def _values(selection: TaskSelection) -> Mapping[str, object]:
+def selected_values(selection: TaskSelection) -> Mapping[str, object]:
+    """The values that :data:`SELECTED` names."""
     return {
         "tasks": None if selection.tasks is None else list(selection.tasks),
         "user": selection.user,

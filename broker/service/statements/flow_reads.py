@@ -20,10 +20,11 @@ _READ_WAITING = sa.text("""
     WITH last AS (
         SELECT brokerage, max(bucket_at) AS bucket_at FROM broker.waiting_counts
         WHERE bucket_at >= :since AND bucket_at < :until
-        GROUP BY brokerage, floor(extract(epoch FROM bucket_at) / :step_s))
-    SELECT to_timestamp(floor(extract(epoch FROM bucket_at) / :step_s) * :step_s) AS at,
+        GROUP BY brokerage, date_bin(make_interval(secs => :step_s), bucket_at, '1970-01-01T00:00:00Z'))
+    SELECT date_bin(make_interval(secs => :step_s), bucket_at, '1970-01-01T00:00:00Z') AS at,
            coalesce(nullif(main_reason, ''), reason) AS code, sum(chunks)::bigint AS chunks
-    FROM last JOIN broker.waiting_counts USING (brokerage, bucket_at) GROUP BY 1, 2 ORDER BY 1, 2""")
+    FROM last JOIN broker.waiting_counts USING (brokerage, bucket_at)
+    WHERE bucket_at >= :since AND bucket_at < :until GROUP BY 1, 2 ORDER BY 1, 2""")
 _FIRST_BUCKET = sa.text("SELECT min(bucket_at) FROM broker.reason_counts WHERE bucket_at >= :since")
 
 

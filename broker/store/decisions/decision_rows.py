@@ -109,16 +109,29 @@ _READ_CHUNK_KEYS = text("""
 _READ_LAST_SEEN = text("""
     SELECT decision, seen_again, last_seen_at, last_agent_run
     FROM broker.chunk_states WHERE decision = ANY(:ids)""")
-_BY_ID = text(f"""
+_BY_ID = f"""
     SELECT {COLUMNS} FROM broker.stored_decisions
-    WHERE id = ANY(:ids) AND decided_at >= :first AND decided_at <= :last""")  # noqa: S608 - constants
+    WHERE id = ANY(:ids) AND decided_at >= :first AND decided_at <= :last"""  # noqa: S608 - constants
+#: Without what is most of a row: its work; and without notes.
+WITHOUT_WORK = _BY_ID.replace("work,", "NULL::bytea AS work,")
+REASONS_ALONE = WITHOUT_WORK.replace("notes,", "NULL::jsonb AS notes,").replace("remarks,", "NULL::bytea AS remarks,")
 
 # So far back the rows of a task are read first: what waits is decided about again and again.
 _FIRST_LOOK = timedelta(days=1)
 
 
+Alike = dict[tuple[int | None, bytes], Reasons]
+"""Reasons by their legend and what is stored of them: much work is rejected alike."""
+
+
 class DecisionUnreadable(BrokerError):
     """A stored decision that is damaged."""
+
+
+def unreadable(number: int, error: Exception) -> DecisionUnreadable:
+    """The error for a decision of which something cannot be unpacked."""
+    remedy = "restore it from a backup, or let it age out"
+    return DecisionUnreadable(f"decision {number}: {error}", "broker.decisions", remedy)
 
 
 def decisions_of(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> list[StoredDecision]:
@@ -128,23 +141,21 @@ def decisions_of(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> l
         DecisionUnreadable: one of them is damaged.
         LegendUnreadable: what its positions stand for is.
     """
-    found = list(rows)
+    found, alike = list(rows), Alike()
     known = legends.read(connection, [row["legend"] for row in found if row["legend"] is not None])
-    return [stored_decision(row, known.get(row["legend"])) for row in found]
+    return [stored_decision(row, known.get(row["legend"]), alike) for row in found]
 
 
-def stored_decision(row: Mapping[str, Any], legend: Legend | None) -> StoredDecision:
-    """A row with :data:`COLUMNS`, and the legend that it names.
+def stored_decision(row: Mapping[str, Any], legend: Legend | None, alike: Alike | None = None) -> StoredDecision:
+    """A row with :data:`COLUMNS`, the legend that it names, and reasons that were unpacked before.
 
     Raises:
         DecisionUnreadable: it is damaged.
     """
     try:
-        decision = _named(row) if row["reasons"] is None else _packed(row, legend)
+        decision = _named(row) if row["reasons"] is None else _packed(row, legend, {} if alike is None else alike)
     except (ReasonsCorruptError, CandidatesCorruptError, RemarksCorruptError) as error:
-        raise DecisionUnreadable(
-            f"decision {row['id']}: {error}", "broker.decisions", "restore it from a backup, or let it age out"
-        ) from error
+        raise unreadable(row["id"], error) from error
     origin = Origin(
         row["agent_run"], row["decided_at"], row["snapshot"], row["tuning"] or 0, row["seed"] or 0, row["engine"] or ""
     )
@@ -154,8 +165,11 @@ def stored_decision(row: Mapping[str, Any], legend: Legend | None) -> StoredDeci
     return StoredDecision(row["id"], origin, record, *seen)
 
 
-def _packed(row: Mapping[str, Any], legend: Legend | None) -> Decision:
-    reasons = unpack_reasons(legend, bytes(row["reasons"]))
+def _packed(row: Mapping[str, Any], legend: Legend | None, alike: Alike) -> Decision:
+    key = row["legend"], bytes(row["reasons"])
+    if key not in alike:
+        alike[key] = unpack_reasons(legend, key[1])
+    reasons = alike[key]
     notes: Sequence[str] = tuple(row["notes"] or ())
     if row["remarks"] is not None:
         notes = Notes(tuple(notes), unpack_remarks(legend, bytes(row["remarks"])))
@@ -237,10 +251,15 @@ def _last_rows(connection: Connection, jeditaskid: int, until: datetime | None, 
     return list(connection.execute(_LAST_UNTIL, values))
 
 
-def by_id(connection: Connection, ids: Sequence[int], first: datetime, last: datetime) -> list[StoredDecision]:
-    """The decisions of these numbers that were made from ``first`` to ``last``, in no order."""
+def by_id(
+    connection: Connection, ids: Sequence[int], first: datetime, last: datetime, query: str = _BY_ID
+) -> list[StoredDecision]:
+    """The decisions of these numbers that were made from ``first`` to ``last``, in no order.
+
+    ``query``: :data:`WITHOUT_WORK`, or :data:`REASONS_ALONE`, where not all of them is needed.
+    """
     values = {"ids": list(ids), "first": first, "last": last}
-    return decisions_of(connection, (dict(row._mapping) for row in connection.execute(_BY_ID, values)))
+    return decisions_of(connection, (dict(row._mapping) for row in connection.execute(text(query), values)))
 
 
 def with_live_counts(connection: Connection, decisions: Sequence[StoredDecision]) -> list[StoredDecision]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -220,9 +221,10 @@ class ListedState(DecidedState):
     assigned: Mapping[str, int]
 
 
-_LISTED = ", ".join(field.name for field in fields(ListedState) if field.name != "assigned") + ", assigned::text"
+#: Columns from which :func:`listed_state` makes one.
+LISTED = ", ".join(field.name for field in fields(ListedState) if field.name != "assigned") + ", assigned::text"
 _LIST_STATES = f"""
-    SELECT {_LISTED} FROM broker.chunk_states
+    SELECT {LISTED} FROM broker.chunk_states
     WHERE last_seen_at > %(seen_since)s
       AND (%(brokerages)s::text[] IS NULL OR brokerage = ANY(%(brokerages)s))
       AND (%(tasks)s::bigint[] IS NULL OR jeditaskid = ANY(%(tasks)s))
@@ -261,7 +263,13 @@ def list_states(
     values = {**wanted, "waiting_before": waiting_before, "code": code}
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_LIST_STATES, values).fetchall()
-    return [ListedState(*(*rest, _NOTHING if text == "{}" else json.loads(text))) for *rest, text in rows]
+    return [listed_state(row) for row in rows]
+
+
+def listed_state(row: Sequence[Any]) -> ListedState:
+    """A row of :data:`LISTED`."""
+    *rest, text = row
+    return ListedState(*(*rest, _NOTHING if text == "{}" else json.loads(text)))
 
 
 _BROKERED = """

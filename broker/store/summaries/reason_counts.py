@@ -35,6 +35,8 @@ _READ_REASON_COUNTS = sa.text(f"""
 _READ_OUTCOMES = sa.text(f"""
     SELECT bucket_at, outcome, sum(chunks) FROM broker.reason_counts
     WHERE {_BETWEEN} GROUP BY 1, 2 ORDER BY 1, 2""")  # noqa: S608 - as above
+_COUNT_DECISIONS = sa.text(f"""
+    SELECT brokerage, sum(decisions)::bigint FROM broker.reason_counts WHERE {_BETWEEN} GROUP BY 1 ORDER BY 1""")  # noqa: S608 - as above
 _READ_WAITING_COUNTS = sa.text(f"""
     SELECT bucket_at, bucket_s, brokerage, outcome, reason, main_reason, chunks, tasks FROM broker.waiting_counts
     WHERE {_BETWEEN} ORDER BY bucket_at, brokerage, outcome, reason, main_reason""")  # noqa: S608 - as above
@@ -105,6 +107,12 @@ def outcome_counts(connection: sa.Connection, since: datetime, until: datetime) 
     """The start of each bucket from the one that holds ``since`` up to ``until``, an outcome, and how many chunks."""
     rows = connection.execute(_READ_OUTCOMES, _values(since, until, None))
     return [(at, outcome, int(chunks)) for at, outcome, chunks in rows]
+
+
+def decision_counts(connection: sa.Connection, since: datetime, until: datetime) -> dict[str, int]:
+    """The decisions of each brokerage in the buckets from the one that holds ``since`` up to ``until``."""
+    rows = connection.execute(_COUNT_DECISIONS, _values(since, until, None))
+    return {brokerage: decisions for brokerage, decisions in rows}
 
 
 def waiting_counts(

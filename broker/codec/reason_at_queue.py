@@ -1,0 +1,95 @@
+"""Why decisions did not choose one queue, from packed reasons: without the names of all other candidates. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.codec.packed_reasons import FEASIBLE, Reasons, RejectedNames
+from broker.domain.chosen_candidates import ChosenCandidates, Legend
+from broker.domain.decisions import Candidate, Decision
+from broker.domain.rejection_counts import RejectionCounts, rejection_counts, unified_of
+
+
+def counts_of(decision: Decision) -> RejectionCounts:
+    """The candidates of a decision by reason."""
+    funnel = [(step.code, step.before, step.after) for step in decision.funnel]
+    return rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
+
+
+def codes_at(decisions: Sequence[Decision], queue: str) -> list[str | None]:
+    """The reason with which a queue went from each decision, as ``by_queue`` of :func:`counts_of` has it.
+
+    None where a pseudo-queue of it was chosen, and where it was no candidate.
+    """
+    places: dict[Legend, _Place | None] = {}
+    found = []
+    for one in decisions:
+        reasons = one.rejected.reasons if isinstance(one.rejected, RejectedNames) else None
+        place = None
+        if reasons is not None and reasons.steps is None:
+            if reasons.legend not in places:
+                places[reasons.legend] = _place(reasons.legend, queue)
+            place = places[reasons.legend]
+        if reasons is None or place is None or place.is_refused(reasons):
+            found.append(counts_of(one).by_queue.get(queue))
+        else:
+            found.append(None if place.is_chosen(one.candidates) else place.code(reasons))
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The pseudo-queues of a queue in a legend, or a nucleus.
+
+    Attributes:
+        queue: the queue or nucleus.
+        legend: of which they are candidates.
+        candidates: their positions, in order.
+    """
+
+    queue: str
+    legend: Legend
+    candidates: tuple[int, ...]
+
+    def is_refused(self, reasons: Reasons) -> bool:
+        """Whether names that stand for no candidate may change the reason; of nuclei their number tells that."""
+        if not self.legend.groups:
+            return bool(reasons.refused)
+        return any(unified_of(name) == self.queue for name in reasons.refused)
+
+    def is_chosen(self, chosen: Sequence[Candidate]) -> bool:
+        """Whether one of them is among the chosen ones."""
+        if isinstance(chosen, ChosenCandidates):
+            return not set(self.candidates).isdisjoint(chosen.place.tolist())
+        return any(unified_of(one.name) == self.queue for one in chosen)
+
+    def code(self, reasons: Reasons) -> str | None:
+        """The code with which the last of them went; None where none did."""
+        legend = self.legend
+        steps: list[int] = reasons.position[list(self.candidates)].tolist()
+        gone = [step for step in steps if step >= 0]
+        left = FEASIBLE in steps
+        if gone and not left:
+            return legend.codes[
+                max((legend.departure[step], at, step) for at, step in enumerate(steps) if step >= 0)[2]
+            ]
+        codes = {legend.codes[step] for step in gone}
+        if left and reasons.blocked:
+            codes.add(reasons.blocked)
+        if len(codes) < 2:
+            return next(iter(codes), None)
+        order = [line.code for line in reasons.funnel]
+        return max(codes, key=lambda code: order.index(code) if code in order else len(order))
+
+
+def _place(legend: Legend, queue: str) -> _Place | None:
+    """Where a queue or nucleus is; None where its reason does not follow from its own candidates alone."""
+    own = tuple(at for at, name in enumerate(legend.names) if unified_of(name) == queue)
+    if not legend.groups:
+        is_whole = len(legend.order) == len(legend.codes)
+        return _Place(queue, legend, own) if is_whole and not any("/" in name for name in legend.names) else None
+    if any("/" not in legend.names[at] for at in own):
+        return None
+    of_group = tuple(at for at, group in enumerate(legend.groups) if group == queue)
+    return _Place(queue, legend, own) if own == of_group else None
