@@ -110,9 +110,11 @@ def test_the_same_arguments_give_the_same_forecast() -> None:
     assert (make_forecasts(*given).quantiles_s == make_forecasts(*given).quantiles_s).all()
 
 
-def test_intervals_that_were_too_wide_are_narrower_after_few_starts() -> None:
+def test_intervals_of_kinds_of_tasks_that_were_too_wide_are_narrower_after_few_starts() -> None:
     ahead, waited = np.full(60, 600.0), np.arange(100.0, 700.0, 10.0)
-    wide = dataclasses.replace(past(ahead, waited), told_s=np.stack([waited / 9, waited, waited * 9], axis=1))
-    low_s, _, high_s = make_forecasts(subjects(ahead[:1]), wide, 600.0, Settings(cases=60)).quantiles_s[0]
+    told = np.stack([waited / 9, waited, waited * 9], axis=1)
+    one = subjects(ahead[:1], kind="task_kind")
+    wide = dataclasses.replace(past(ahead, waited), kind=texts(["task_kind"] * 60), told_s=told)
+    low_s, _, high_s = make_forecasts(one, wide, 600.0, Settings(cases=60)).quantiles_s[0]
     assert low_s > np.quantile(waited, 0.2)
     assert high_s < np.quantile(waited, 0.8)

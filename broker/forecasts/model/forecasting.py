@@ -28,8 +28,8 @@ HORIZONS_S = (600.0, 3600.0, 21_600.0)
 HORIZON_NAMES = ("< 10 min", "< 1 h", "< 6 h", "later")
 #: Between these the level of an edge moves.
 _LEAST_MISSED, _MOST_MISSED = 0.01, 0.3
-#: The n-th start moves a level by 1 / (n + this) at least: where few come, levels would stay where they begin.
-_FIRST_STARTS = 20
+#: Of these kinds few start, so that levels would stay where they begin: the n-th start moves them by 1 / (n + this).
+_FIRST_STARTS = {"task_kind": 20}
 #: Subjects that are compared at once: bounds the memory.
 _AT_ONCE = 64
 
@@ -122,7 +122,7 @@ def make_forecasts(subjects: Subjects, past: Past, now_s: float, settings: Setti
         usual[own] = _usual(subjects.cell[own], before)
         if n[own][0] < settings.cases:
             continue
-        missed = _missed(before, settings.step)
+        missed = _missed(before, settings.step, _FIRST_STARTS.get(str(kind)))
         for first in range(0, len(own), _AT_ONCE):
             rows = own[first : first + _AT_ONCE]
             quantiles[rows] = _nearest(_part(subjects, rows), before, now_s, settings, missed)
@@ -173,7 +173,7 @@ def _distances(subjects: Subjects, past: Past) -> Floats:
     return found
 
 
-def _missed(past: Past, step: float) -> Floats:
+def _missed(past: Past, step: float, first: int | None) -> Floats:
     """(horizons, 2) the parts that may lie below and above: after each miss less, after each hit a little more."""
     found, seen = np.full((len(HORIZON_NAMES), 2), LEVELS[0]), [0] * len(HORIZON_NAMES)
     rows = np.flatnonzero(past.is_known & ~np.isnan(past.told_s[:, 1]))
@@ -184,7 +184,7 @@ def _missed(past: Past, step: float) -> Floats:
         is_out = np.array([waited < low, waited > high], dtype=np.float64)
         at = horizon[row]
         seen[at] += 1
-        moved = 0.0 if step == 0 else max(step, 1.0 / (seen[at] + _FIRST_STARTS))
+        moved = step if first is None or step == 0 else max(step, 1.0 / (seen[at] + first))
         found[at] = np.clip(found[at] + moved * (LEVELS[0] - is_out), _LEAST_MISSED, _MOST_MISSED)
     return found
 
