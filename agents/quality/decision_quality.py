@@ -19,10 +19,19 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field, field_validator
 
-from agents.quality.measuring import CannotMeasure, MeasuredVo, lower_priority, measure_case
+from agents.quality.measuring import (
+    CannotMeasure,
+    Chunk,
+    MeasuredVo,
+    PricedVo,
+    lower_priority,
+    measure_case,
+    price_case,
+)
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import config_file, load, profile_in_force
 from agents.service.names import NAMES
+from broker.alongside.statements.panda_placements import read_placements
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage
 from broker.errors import BrokerError
@@ -32,6 +41,7 @@ from broker.flow.model.quality import Measured, Yardstick
 from broker.flow.statements import quality_rows
 from broker.flow.statements.quality_rows import QualityRow
 from broker.gdpconfig.catalogue import Value, shipped_catalogue
+from broker.store.connection.tables import TableCatalogue
 from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.model.cases import Case, ProfileRules
@@ -39,8 +49,8 @@ from broker.whatif.statements.case_rows import read_case
 
 #: Figures of a measured cycle that stand in its row as they are.
 SHOWN = ("jobs", "gb", "best_gb", "input_gb")
-#: Measures a case within so many seconds.
-Measuring = Callable[[Case, float], Sequence[MeasuredVo]]
+#: Gives a case to a function that measures it, within so many seconds, with what else it needs.
+Measuring = Callable[..., Any]
 #: What is always known to the yardstick, whatever the tuning lets decisions know.
 KNOWN: dict[str, Value] = {"LEARNED_CAPACITY": True}
 
@@ -53,6 +63,8 @@ class DecisionQualityOptions(AgentOptions):
         cycles: that are measured at once, the newest first.
         time_limit_s: for the program of one cycle, and for what its rules cost together.
         rules: for how many rules of a cycle the program is solved again; of others only a bound is known.
+        panda_after_min: so long after a cycle that only recorded what it decided, what PanDA placed of its chunks since
+            is priced beside it.
         prices: values of keys FLOW_* by which is measured, instead of the shipped ones; those in force do not count.
         own_process: measure in a process of its own.
     """
@@ -61,6 +73,7 @@ class DecisionQualityOptions(AgentOptions):
     cycles: int = Field(default=6, ge=1, le=1000)
     time_limit_s: float = Field(default=60.0, gt=0, le=600)
     rules: int = Field(default=3, ge=0, le=100)
+    panda_after_min: float = Field(default=15.0, gt=0, le=24 * 60)
     prices: dict[str, float] = Field(default_factory=dict)
     own_process: bool = True
 
@@ -82,17 +95,19 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Measure the newest cycles that are not measured yet, each in a transaction of its own."""
-        counts: Counter[str] = Counter(cycles=0, unreadable=0, left_out=0)
+        counts: Counter[str] = Counter(cycles=0, beside_panda=0, unreadable=0, left_out=0)
         keys, left_out = self._due(context)
         counts["left_out"] = left_out
-        if not keys:
+        recorded = self._recorded(context)
+        if not keys and not recorded:
             return CycleReport(dict(counts))
         try:
             with self._measuring(self._rules(), self.yardstick()) as measuring:
-                for key in keys:
+                work = [(key, "cycles", self._measured) for key in keys]
+                for key, counted, measured in work + [(key, "beside_panda", self._priced) for key in recorded]:
                     context.check()
-                    rows = self._measured(context, key, measuring)
-                    counts["cycles"] += 1
+                    rows = measured(context, key, measuring)
+                    counts[counted] += 1
                     counts["unreadable"] += any(one.state == "unreadable" for one in rows)
                     if context.writes:
                         with context.writing() as connection:
@@ -137,17 +152,60 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
     def _measured(self, context: CycleContext, key: CycleKey, measuring: Measuring) -> list[QualityRow]:
         """The rows of a cycle, one a VO."""
         row = _row(key, context.now)
-        try:
-            with context.database.read_snapshot() as connection:
-                case = read_case(connection, key, partial(self._version, context, connection))
-            found: Sequence[MeasuredVo] = measuring(case, context.left_s)
-        except SolverMissing:
-            raise
-        except TimeoutError:
-            return [dataclasses.replace(row, state="time_limit")]
-        except (CannotMeasure, BrokerError) as error:
-            return [dataclasses.replace(row, state="unreadable", details={"error": str(error)})]
-        return [with_figures(row, one) for one in found]
+
+        def found() -> list[QualityRow]:
+            measured: Sequence[MeasuredVo] = measuring(measure_case, self._case(context, key), context.left_s)
+            return [with_figures(row, one) for one in measured]
+
+        return _or_why_not(row, found)
+
+    def _priced(self, context: CycleContext, key: CycleKey, measuring: Measuring) -> list[QualityRow]:
+        """What PanDA placed of a cycle's chunks, beside it: a row a VO."""
+        row = dataclasses.replace(_row(key, context.now), placer="panda")
+
+        def found() -> list[QualityRow]:
+            placed = self._panda(context, key)
+            priced: Sequence[PricedVo] = measuring(price_case, self._case(context, key), context.left_s, placed)
+            return [beside_row(row, one) for one in priced]
+
+        return _or_why_not(row, found)
+
+    def _case(self, context: CycleContext, key: CycleKey) -> Case:
+        with context.database.read_snapshot() as connection:
+            return read_case(connection, key, partial(self._version, context, connection))
+
+    def _panda(self, context: CycleContext, key: CycleKey) -> dict[Chunk, dict[str, int]]:
+        """Jobs by queue that PanDA made of each chunk after a cycle decided."""
+        since = key.origin.decided_at
+        until = since + timedelta(minutes=self.options.panda_after_min)
+        with context.database.read_snapshot() as connection:
+            catalogue = TableCatalogue.read(connection, context.database.names)
+            made, _ = read_placements(connection, catalogue, since, until, since - timedelta(seconds=1))
+        found: dict[Chunk, dict[str, int]] = {}
+        for one in made:
+            if one.brokerage == key.brokerage:
+                jobs = found.setdefault(one.chunk, {})
+                jobs[one.queue] = jobs.get(one.queue, 0) + one.jobs
+        return found
+
+    def _recorded(self, context: CycleContext) -> list[CycleKey]:
+        """The newest measured cycles that only recorded and are not beside PanDA yet; oldest first."""
+        until = context.now - timedelta(minutes=self.options.panda_after_min)
+        since = until - timedelta(minutes=self.options.lookback_min)
+        with context.database.read_snapshot() as connection:
+            known = quality_rows.measured(connection, since)
+            priced = quality_rows.measured(connection, since, placer="panda")
+            keys = cycle_keys(connection, since=since, until=until)
+            runs = {key.origin.agent_run for key in keys if key.origin.agent_run is not None}
+            recorded = quality_rows.only_recorded(connection, runs)
+        due = [
+            key
+            for key in keys
+            if key.origin.agent_run in recorded
+            and (one := (key.brokerage, key.origin.decided_at, key.origin.tuning)) in known
+            and one not in priced
+        ]
+        return due[-self.options.cycles :]
 
     def _version(self, context: CycleContext, connection: sa.Connection, version: int) -> Any:
         return TuningStore(context.database.names).version(connection, version)
@@ -156,13 +214,27 @@ class DecisionQualityAgent(Agent[DecisionQualityOptions]):
     def _measuring(self, rules: ProfileRules, yardstick: Yardstick) -> Iterator[Measuring]:
         """What measures cases: another process, which is started once for all cases of this cycle."""
         if not self.options.own_process:
-            yield lambda case, left_s: measure_case(case, rules, yardstick)
+            yield lambda function, case, left_s, *more: function(case, rules, yardstick, *more)
             return
         pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), lower_priority)
         try:
-            yield lambda case, left_s: pool.submit(measure_case, case, rules, yardstick).result(max(0.1, left_s))
+            yield lambda function, case, left_s, *more: pool.submit(function, case, rules, yardstick, *more).result(
+                max(0.1, left_s)
+            )
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _or_why_not(row: QualityRow, found: Callable[[], list[QualityRow]]) -> list[QualityRow]:
+    """What was found; where it was not, the row with the reason."""
+    try:
+        return found()
+    except SolverMissing:
+        raise
+    except TimeoutError:
+        return [dataclasses.replace(row, state="time_limit")]
+    except (CannotMeasure, BrokerError) as error:
+        return [dataclasses.replace(row, state="unreadable", details={"error": str(error)})]
 
 
 def _row(key: CycleKey, now: datetime) -> QualityRow:
@@ -187,6 +259,20 @@ def with_figures(row: QualityRow, one: MeasuredVo) -> QualityRow:
         left_hs06h=found.best.left_over,
         details=details_of(found),
     )
+
+
+def beside_row(row: QualityRow, one: PricedVo) -> QualityRow:
+    """A row with PanDA's placement beside ours."""
+    found = one.found
+    ours = vars(found.ours)
+    details = {
+        "chunks": found.chunks,
+        "causes": {name: [round(ours[name], 3), round(value, 3)] for name, value in vars(found.panda).items()},
+        "gb": [round(found.our_gb, 3), round(found.panda_gb, 3)],
+        "unknown": dict(found.unknown),
+    }
+    jobs, seconds = round(found.jobs), round(one.seconds, 3)
+    return dataclasses.replace(row, vo=one.vo, state="beside", jobs=jobs, measure_s=seconds, details=details)
 
 
 def details_of(found: Measured) -> dict[str, Any]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from broker import __version__
 from broker.brokerages.base import Rules
@@ -17,11 +20,25 @@ from broker.codec.work_codec import WorkCorruptError
 from broker.domain.decisions import StoredOutcome
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
-from broker.flow.model.quality import Measured, Placed, Unmeasured, Yardstick, measure
+from broker.flow.model.beside import Beside, beside
+from broker.flow.model.placed import Placed
+from broker.flow.model.quality import Measured, Unmeasured, Yardstick, measure
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.whatif.model.cases import Case, ProfileRules, SnapshotParts
+from broker.work.assemble import CycleWork
+
+#: jeditaskid, datasetid of the master, ramcount in MB.
+Chunk = tuple[int, int | None, float]
+
+
+class Remade(Protocol):
+    """Makes the cycle again."""
+
+    def __call__(self, without: str = "") -> JobCycle:
+        """The cycle, without the filter of a name."""
+
 
 #: Decisions that count: those about work that only queues keep from being placed.
 COUNTED = ("brokered", "pending")
@@ -33,6 +50,15 @@ class MeasuredVo:
 
     vo: str
     found: Measured | Unmeasured
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PricedVo:
+    """What PanDA placed of the chunks of one VO of a cycle beside ours, and the seconds that it took."""
+
+    vo: str
+    found: Beside
     seconds: float
 
 
@@ -59,19 +85,60 @@ def measure_case(case: Case, rules: ProfileRules, yardstick: Yardstick) -> list[
     asked = brokerage(case.brokerage)
     if not isinstance(asked, JobBrokerage):
         raise CannotMeasure(f"{case.brokerage} places no jobs")
+    own = rules_of(rules.profile, case.brokerage, dict(rules.options.get(case.brokerage, {})))
     try:
         snapshot = _built(case.snapshot)
-        works = [one.work for one in case.decisions]
-        batches = decode_batches(asked, works, older=case.engine != __version__)
-        own = rules_of(rules.profile, case.brokerage, dict(rules.options.get(case.brokerage, {})))
-        found, first = [], 0
-        for batch in batches:
-            stop = first + len(batch.jeditaskid)
-            found.append(_measured(asked, snapshot, case, batch, case.decisions[first:stop], own, yardstick))
-            first = stop
+        return [
+            _measured(asked, snapshot, case, batch, decisions, own, yardstick)
+            for batch, decisions in _batches(asked, case)
+        ]
+    except (SnapshotCorruptError, WorkCorruptError) as error:
+        raise CannotMeasure(str(error)) from error
+
+
+def price_case(case: Case, rules: ProfileRules, yardstick: Yardstick, panda: Mapping[Chunk, Placed]) -> list[PricedVo]:
+    """What PanDA placed of a stored cycle's chunks, measured as ours is and priced beside it, VO by VO.
+
+    Args:
+        case: the cycle.
+        rules: by which it decided.
+        yardstick: by which both are measured.
+        panda: jobs by queue of each chunk: task, dataset, memory in MB (0 for none).
+
+    Raises:
+        CannotMeasure: it is damaged, or another release stored it without what is needed.
+    """
+    asked = brokerage(case.brokerage)
+    if not isinstance(asked, JobBrokerage):
+        raise CannotMeasure(f"{case.brokerage} places no jobs")
+    own = rules_of(rules.profile, case.brokerage, dict(rules.options.get(case.brokerage, {})))
+    try:
+        snapshot = _built(case.snapshot)
+        found = []
+        for batch, decisions in _batches(asked, case):
+            started = perf_counter()
+            cycle, work = _cycle(asked, snapshot, case, batch, own), _work(batch)
+            theirs = [panda.get(one) for one in _keys(work)]
+            priced = beside(cycle(), work, _placed(decisions), theirs, yardstick.prices)
+            found.append(PricedVo(batch.vo or "", priced, perf_counter() - started))
     except (SnapshotCorruptError, WorkCorruptError) as error:
         raise CannotMeasure(str(error)) from error
     return found
+
+
+def _keys(work: CycleWork) -> list[Chunk]:
+    chunks = work.work.chunks
+    memory = np.nan_to_num(chunks.ramcount).tolist()
+    return list(zip(chunks.jeditaskid.tolist(), chunks.datasetid.tolist(), memory, strict=True))
+
+
+def _batches(asked: JobBrokerage, case: Case) -> Iterator[tuple[Any, tuple[StoredOutcome, ...]]]:
+    """The chunks of each VO with what was decided about them."""
+    first = 0
+    for batch in decode_batches(asked, [one.work for one in case.decisions], older=case.engine != __version__):
+        stop = first + len(batch.jeditaskid)
+        yield batch, case.decisions[first:stop]
+        first = stop
 
 
 def _built(packed: SnapshotParts) -> Snapshot:
@@ -88,16 +155,30 @@ def _measured(
     rules: Rules,
     yardstick: Yardstick,
 ) -> MeasuredVo:
-    if not isinstance(batch, StoredChunks) or batch.work is None or not isinstance(rules.chain, QueueChain):
+    started, cycle = perf_counter(), _cycle(asked, snapshot, case, batch, rules)
+    found = measure(cycle(), _work(batch), _placed(decisions), yardstick, cycle, perf_counter)
+    return MeasuredVo(batch.vo or "", found, perf_counter() - started)
+
+
+def _placed(decisions: Sequence[StoredOutcome]) -> list[Placed]:
+    return [dict(one.assigned) if one.outcome in COUNTED else None for one in decisions]
+
+
+def _work(batch: Any) -> CycleWork:
+    if not isinstance(batch, StoredChunks) or batch.work is None:
         raise CannotMeasure("it was not stored how its chunks are cut")
-    started, work, chain = perf_counter(), batch.work, rules.chain
-    tuning = case.published.tuning(batch.vo)
+    return batch.work
+
+
+def _cycle(asked: JobBrokerage, snapshot: Snapshot, case: Case, batch: Any, rules: Rules) -> Remade:
+    """The cycle again, in which every chunk meets the grid of the snapshot; without the filter of a name."""
+    work, chain, tuning = _work(batch), rules.chain, case.published.tuning(batch.vo)
+    if not isinstance(chain, QueueChain):
+        raise CannotMeasure(f"{case.brokerage} places no jobs")
 
     def cycle(without: str = "") -> JobCycle:
         kept = tuple(one for one in chain.filters if one.name != without)
         own = dataclasses.replace(rules, chain=dataclasses.replace(chain, filters=kept))
-        return asked.engine_cycle(snapshot, work.work, tuning, own)
+        return asked.engine_cycle(snapshot, work.work, tuning, own, independent=True)
 
-    placed: list[Placed] = [dict(one.assigned) if one.outcome in COUNTED else None for one in decisions]
-    found = measure(cycle(), work, placed, yardstick, cycle, perf_counter)
-    return MeasuredVo(batch.vo or "", found, perf_counter() - started)
+    return cycle

@@ -10,9 +10,11 @@ import pytest
 from benchmarks.flow_problems import grid_problem
 from broker.flow.model.cost_parts import cost_parts
 from broker.flow.model.cycle import greedy
+from broker.flow.model.problem import pairs_of
 from broker.flow.model.program import FlowProgram
 from broker.flow.model.regret_split import queue_differences, regret_of_shares
-from broker.flow.model.rule_worth import Rejections, pairs_of, rule_worths
+from broker.flow.model.rule_worth import Rejections, rule_worths
+from broker.flow.model.warm_program import WarmProgram
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -39,7 +41,7 @@ def test_the_parts_of_the_cost_are_what_the_program_minimises() -> None:
     assert min(vars(parts).values()) >= 0.0
 
 
-def rejections(seed: int, also: bool = False) -> tuple[Rejections, FlowProgram]:
+def rejections(seed: int, also: bool = False) -> tuple[Rejections, WarmProgram]:
     """A third of the pairs is rejected by rule 0, another by rule 1; ``also``: what 0 rejects, 1 does too."""
     whole = grid_problem(30, 10, seed)
     rule = np.arange(len(whole.pairs)) % 3 - 1
@@ -48,7 +50,7 @@ def rejections(seed: int, also: bool = False) -> tuple[Rejections, FlowProgram]:
     def alone(number: int) -> np.ndarray:
         return feasible | ((rule == number) & (not also or number == 1))
 
-    program = FlowProgram(dataclasses.replace(whole, pairs=pairs_of(whole, feasible)))
+    program = WarmProgram(whole, feasible)
     return Rejections(whole, feasible, rule, ("first", "second"), alone), program
 
 
@@ -71,3 +73,23 @@ def test_what_other_rules_reject_as_well_is_not_the_cost_of_one() -> None:
     best = program.solve()
     assert [one.rule for one in rule_worths(found, program, best, 2, lambda: 60.0)] == ["second"]
     assert {one.is_bound for one in rule_worths(found, program, best, 2, lambda: 0.0)} == {True}, "no time is left"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_questions_to_a_warm_program_are_answered_alike_in_any_order(seed: int) -> None:
+    found, program = rejections(seed)
+    plain = FlowProgram(program.problem, unplaced=program.unplaced).solve()
+    assert program.solve().cost == pytest.approx(plain.cost, rel=1e-9)
+    more = [pairs_of(found.problem, found.rule == number) for number in range(2)]
+    first = [program.saved_by(one, 60.0) for one in more]
+    assert all(saved is not None and saved > 0.0 for saved in first)
+    for number in (1, 0, 1):
+        assert program.saved_by(more[number], 60.0) == pytest.approx(first[number], rel=1e-6)
+    assert program.saved_by(more[0], 0.0) is None, "no time is left"
+    assert program.saved_by(more[0], 60.0) == pytest.approx(first[0], rel=1e-6)
+    assert program.saved_by(pairs_of(found.problem, found.rule > 1), 60.0) == 0.0
+
+
+def test_a_program_that_was_not_solved_says_nothing_of_more_pairs() -> None:
+    found, program = rejections(0)
+    assert program.saved_by(pairs_of(found.problem, found.rule == 0), 60.0) is None

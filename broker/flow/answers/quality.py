@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from broker.flow.model.drift import BYTES, COST, Drift, Point, drifts
 from broker.flow.model.drift import DriftLimits as DriftLimits
@@ -58,13 +58,49 @@ class RuleQuality(Answer):
     at_most: bool
 
 
+class BesidePart(Answer):
+    """One part of the costs, of ours and of PanDA's placement: time, bytes, wait, share_debt."""
+
+    cause: str
+    ours_hs06h: float
+    panda_hs06h: float
+
+
+class UncomparedJobs(Answer):
+    """Jobs that PanDA placed and that are not compared: ``queue_not_in_snapshot`` or ``ours_placed_nothing``."""
+
+    reason: str
+    jobs: int
+
+
+class BesidePanda(Answer):
+    """The same jobs where PanDA placed them and where ours did, by the prices of the program.
+
+    Attributes:
+        chunks: that both placed.
+        time_hs06h: by which PanDA's placement holds cores longer; ``gb`` by which it moves more. Below 0: less.
+        parts: of the costs.
+        our_gb, panda_gb: that are moved.
+        unknown: what is not compared.
+    """
+
+    chunks: int
+    time_hs06h: float
+    gb: float
+    parts: tuple[BesidePart, ...]
+    our_gb: float
+    panda_gb: float
+    unknown: tuple[UncomparedJobs, ...]
+
+
 class CycleQuality(Answer):
     """One cycle of one VO.
 
     Attributes:
         tuning: version of the gdpconfig values by which it decided.
         placer: whose placement is measured.
-        state: measured; nothing: no queue passed for any chunk; time_limit; unreadable.
+        state: measured; nothing: no queue passed for any chunk; time_limit; unreadable; beside: what PanDA placed of
+            the chunks of a cycle that only recorded, priced beside ours in ``beside``.
         regret_hs06h: by which it cost more than the best placement; ``regret_percent`` of what that costs, without jobs
             that have no place in any case; null where nothing was measured.
         bytes_percent: of all input, what is moved beyond the best placement; below 0 where it is less.
@@ -76,7 +112,7 @@ class CycleQuality(Answer):
     tuning: int
     vo: str
     placer: Literal["ours", "panda"]
-    state: Literal["measured", "nothing", "time_limit", "unreadable"]
+    state: Literal["measured", "nothing", "time_limit", "unreadable", "beside"]
     jobs: int
     cost_hs06h: float
     best_hs06h: float
@@ -91,6 +127,7 @@ class CycleQuality(Answer):
     shares: tuple[ShareQuality, ...]
     queues: tuple[QueueQuality, ...]
     rules: tuple[RuleQuality, ...]
+    beside: BesidePanda | None = None
 
 
 class WorseCycles(Answer):
@@ -192,10 +229,30 @@ def cycle_quality(row: QualityRow) -> CycleQuality:
         causes=tuple(
             CausePart(cause=name, cost_hs06h=cost, best_hs06h=best)
             for name, (cost, best) in row.details.get("causes", {}).items()
+            if row.state != "beside"
         ),
         shares=_lines(ShareQuality, details.get("shares", [])),
         queues=_lines(QueueQuality, details.get("queues", [])),
         rules=_lines(RuleQuality, details.get("rules", [])),
+        beside=_beside(row.details) if row.state == "beside" else None,
+    )
+
+
+def _beside(details: Mapping[str, Any]) -> BesidePanda:
+    causes, (our_gb, panda_gb) = details["causes"], details["gb"]
+    ours, panda = causes["time"]
+    return BesidePanda(
+        chunks=details["chunks"],
+        time_hs06h=round(panda - ours, 3),
+        gb=round(panda_gb - our_gb, 3),
+        parts=tuple(
+            BesidePart(cause=name, ours_hs06h=own, panda_hs06h=other)
+            for name, (own, other) in causes.items()
+            if name != "left_over"
+        ),
+        our_gb=our_gb,
+        panda_gb=panda_gb,
+        unknown=tuple(UncomparedJobs(reason=name, jobs=jobs) for name, jobs in details["unknown"].items()),
     )
 
 

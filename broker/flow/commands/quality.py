@@ -8,7 +8,7 @@ import typer
 
 from broker.cli.context import asked
 from broker.cli.output import Column, print_json, print_table, remark
-from broker.flow.answers.quality import CycleQuality, Quality, quality, quality_sentence
+from broker.flow.answers.quality import BesidePanda, CycleQuality, Quality, quality, quality_sentence
 from broker.service.answers.alarms import load_limits
 
 app = typer.Typer(help="How good decisions were, beside the best placement of the same jobs.", no_args_is_help=True)
@@ -35,6 +35,9 @@ def show(
     newest = next((one for one in found.cycles if one.state == "measured"), None)
     if newest is not None:
         _show_newest(newest)
+    priced = next((one for one in found.cycles if one.beside is not None), None)
+    if priced is not None:
+        _show_beside(priced, priced.beside)
 
 
 def _show_cycles(found: Quality) -> None:
@@ -64,6 +67,20 @@ def _show_newest(one: CycleQuality) -> None:
         for line in one.rules[:MOST_LINES]
     ]
     print_table(("rule", "chunks", "without it, HS06 h less"), rules, title=f"What rules cost, {when}")
+
+
+def _show_beside(one: CycleQuality, beside: BesidePanda | None) -> None:
+    if beside is None:
+        return
+    rows: list[tuple[str, str, str]] = [
+        (f"{line.cause.replace('_', ' ')}, HS06 h", f"{line.ours_hs06h:.0f}", f"{line.panda_hs06h:.0f}")
+        for line in beside.parts
+    ]
+    rows.append(("moved, GB", f"{beside.our_gb:.0f}", f"{beside.panda_gb:.0f}"))
+    title = f"The same {one.jobs} jobs of {beside.chunks} chunks, {one.brokerage} at {one.decided_at:%H:%M:%S}Z"
+    print_table(("what they cost", "where ours placed them", "where PanDA did"), rows, title=title)
+    for left in beside.unknown:
+        remark(f"{left.jobs} jobs of PanDA's are not compared: {left.reason.replace('_', ' ')}")
 
 
 def _or_dash(value: float | None) -> object:

@@ -5,7 +5,7 @@ Source: the figures are those of the rules, so that the program breaks no limit 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -270,24 +270,23 @@ def _room(found: Sequence[_AtQueues], chunk: Ints, unified: Ints, share: Ints, s
 
 def _outputs(cycle: JobCycle, results: Sequence[ChunkResult], found: Sequence[_AtQueues]) -> tuple[Ints, Floats]:
     """(P,) the link on which the output of each pair goes, -1 where nothing limits it; (O,) files until its cap."""
-    keys: dict[tuple[int, str, bool], int] = {}
-    files: list[float] = []
-
-    def links() -> Iterator[int]:
-        for result, at in zip(results, found, strict=True):
-            nucleus = str(cycle.work.chunks.nucleus[result.row])
-            urgent = bool(result.block.facts.urgent[result.row - result.block.rows.start, 0])
-            for site, most in zip(at.output_from.tolist(), at.output_files.tolist(), strict=True):
-                if most == np.inf or site < 0:
-                    yield -1
-                    continue
-                link = keys.setdefault((site, nucleus, urgent), len(files))
-                if link == len(files):
-                    files.append(most)
-                files[link] = min(files[link], most)
-                yield link
-
-    return np.array(list(links()), dtype=np.int64), np.array(files, dtype=np.float64)
+    if not results:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    urgent = [bool(one.block.facts.urgent[one.row - one.block.rows.start, 0]) for one in results]
+    _, nucleus = distinct(texts(str(cycle.work.chunks.nucleus[one.row]) for one in results))
+    to = np.repeat(nucleus * 2 + urgent, [len(at.output_from) for at in found])
+    site = _joined([at.output_from for at in found], np.int64)
+    most = _joined([at.output_files for at in found], np.float64)
+    output = np.full(len(site), -1, dtype=np.int64)
+    limited = np.flatnonzero((most < np.inf) & (site >= 0))
+    _, first, link = np.unique(site[limited] * (2 * len(results)) + to[limited], return_index=True, return_inverse=True)
+    # links are numbered as they come first
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    output[limited] = number[link]
+    files = np.full(len(first), np.inf)
+    np.minimum.at(files, output[limited], most[limited])
+    return output, files
 
 
 def _queues(snapshot: Snapshot, room: Floats) -> FlowQueues:

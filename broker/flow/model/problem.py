@@ -5,6 +5,7 @@ All cost is in HS06 h. Pairs (length P) are the chunks and queues that all filte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -184,12 +185,19 @@ def mean_hours(problem: FlowProblem) -> float:
     return max(0.1, float(np.average(hours, weights=chunks.jobs)))
 
 
+def pairs_of(problem: FlowProblem, inside: Bools) -> FlowPairs:
+    """Some of the pairs of a problem."""
+    fields: Mapping[str, np.ndarray] = vars(problem.pairs)
+    return FlowPairs(**{name: column[inside] for name, column in fields.items()})
+
+
 @dataclass(frozen=True)
 class Rows:
     """The limits that an integer solution has to keep, as (row, limit) of each kind.
 
     Attributes:
         room_of: (P,) row of queue and share of each pair; ``room`` (R,) its limit in jobs.
+        cells: (R,) queue and share of each row, as one number: queue times shares, and share.
         link_of: (P,) input link of each pair that moves bytes, else -1.
         gb: (P,) GB that a job of the pair moves.
     """
@@ -199,14 +207,21 @@ class Rows:
     link_of: Ints
     gb: Floats
     limited: Bools
+    cells: Ints
 
 
-def rows_of(problem: FlowProblem) -> Rows:
-    """The limits, with only the rows of queue and share that pairs use."""
-    pairs, chunks, queues = problem.pairs, problem.chunks, problem.queues
-    shares = queues.room.shape[1]
-    cell = pairs.queue * shares + chunks.share[pairs.chunk]
-    used, room_of = np.unique(cell, return_inverse=True)
+def cells_of(problem: FlowProblem) -> Ints:
+    """(P,) queue and share of each pair as one number, see :class:`Rows`."""
+    pairs = problem.pairs
+    return np.asarray(pairs.queue * problem.queues.room.shape[1] + problem.chunks.share[pairs.chunk])
+
+
+def rows_of(problem: FlowProblem, cells: Ints | None = None) -> Rows:
+    """The limits, with only the rows of queue and share that pairs use, or with those of ``cells``, sorted."""
+    pairs, queues = problem.pairs, problem.queues
+    used, room_of = np.unique(cells_of(problem), return_inverse=True)
+    if cells is not None:
+        used, room_of = cells, np.searchsorted(cells, cells_of(problem))
     gb = moved_gb(problem)
     link = queues.link[pairs.queue]
     return Rows(
@@ -215,4 +230,5 @@ def rows_of(problem: FlowProblem) -> Rows:
         link_of=np.where(gb > 0, link, -1),
         gb=gb,
         limited=np.isfinite(queues.room.reshape(-1)[used]),
+        cells=np.asarray(used, dtype=np.int64),
     )

@@ -110,6 +110,7 @@ class FlowProgram:
         earlier: (Q,) price of a core at each queue in the last cycle, damped; used to choose the first columns.
         time_limit_s: of all rounds together.
         unplaced: (K,) HS06 h of leaving a job over; without it :func:`unplaced_costs`.
+        cells: queues and shares that have a row, see :func:`rows_of`; without it those that the pairs use.
     """
 
     def __init__(
@@ -118,9 +119,10 @@ class FlowProgram:
         earlier: Floats | None = None,
         time_limit_s: float = 10.0,
         unplaced: Floats | None = None,
+        cells: Ints | None = None,
     ) -> None:
         self.problem, self._time_limit_s = problem, time_limit_s
-        self.rows: Rows = rows_of(problem)
+        self.rows: Rows = rows_of(problem, cells)
         self._base = pair_costs(problem)
         self.unplaced = unplaced_costs(problem) if unplaced is None else unplaced
         self._waits = segment_waits(problem)
@@ -140,7 +142,7 @@ class FlowProgram:
         Raises:
             SolverMissing: the solver is not installed.
         """
-        highspy = _highspy()
+        highspy = highs()
         inside, spent_s = self._first_columns(), 0.0
         if np.count_nonzero(inside) > MANY_COLUMNS:
             inside, spent_s = self._near_optimal(highspy, inside)
@@ -166,7 +168,7 @@ class FlowProgram:
             solver.setOptionValue("solver", "simplex")
         return self._solution(solver, highspy, order, rounds, "optimal" if status == "optimal" else "time_limit")
 
-    def _near_optimal(self, highspy: Any, inside: Bools) -> tuple[Bools, float]:
+    def _near_optimal(self, highspy: Any, inside: Bools, near_by: float = NEAR) -> tuple[Bools, float]:
         """The columns worth beginning with, by rough prices of all that are ``inside``; and the seconds it took.
 
         An interior point needs no vertex for such prices, and the vertex of what is kept is found much sooner. What is
@@ -182,7 +184,7 @@ class FlowProgram:
         if not np.isfinite(prices.chunk).all() or len(prices.chunk) != len(self.problem.chunks):
             return inside, float(solver.getRunTime())
         reduced, chunk = self.reduced_costs(prices), self.problem.pairs.chunk
-        near = reduced < NEAR * np.maximum(1.0, np.abs(prices.chunk[chunk]))
+        near = reduced < near_by * np.maximum(1.0, np.abs(prices.chunk[chunk]))
         return near | cheapest_of_each(chunk, reduced, FIRST_COLUMNS), float(solver.getRunTime())
 
     def _solver(self, highspy: Any, spent_s: float = 0.0) -> Any:
@@ -329,7 +331,12 @@ class FlowProgram:
         return cost_parts(self.problem, jobs, self.unplaced, self.debt).total
 
 
-def _highspy() -> Any:
+def highs() -> Any:
+    """The solver.
+
+    Raises:
+        SolverMissing: it is not installed.
+    """
     try:
         import highspy
     except ImportError as error:

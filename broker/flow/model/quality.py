@@ -13,22 +13,21 @@ from typing import Literal
 
 import numpy as np
 
-from broker.brokerages.job.chunk_jobs import QueueLimits
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.evaluate import reason_codes
 from broker.flow.model.cost_parts import CostParts, cost_parts
 from broker.flow.model.flow_problem import URGENT, CycleProgram, program_of
+from broker.flow.model.placed import Placed, amounts_of, place_of
 from broker.flow.model.problem import FlowProblem, moved_gb, rows_of
 from broker.flow.model.program import FlowProgram, LinearSolution
 from broker.flow.model.regret_split import queue_differences, regret_of_shares
-from broker.flow.model.rule_worth import Rejections, RuleWorth, pairs_of, rule_worths
+from broker.flow.model.rule_worth import Rejections, RuleWorth, rule_worths
+from broker.flow.model.warm_program import WarmProgram
 from broker.gdpconfig.catalogue import Value
 from broker.work.assemble import CycleWork
 
-#: Jobs by queue that a decision placed; None for one that is not counted.
-Placed = Mapping[str, int] | None
 Unmeasured = Literal["nothing", "time_limit"]
 WithoutRule = Callable[[str], JobCycle]
 
@@ -132,9 +131,9 @@ def measure(
     inside = passed[every.row[chunk], every.candidate] if len(chunk) else np.zeros(0, dtype=np.bool_)
     if not inside.any():
         return "nothing"
-    amounts = _amounts(cycle, work, every, placed)
+    amounts = amounts_of(cycle, work, every, placed)
     wide = _wide_enough(every.problem, amounts)
-    program = FlowProgram(dataclasses.replace(wide, pairs=pairs_of(wide, inside)), None, yardstick.time_limit_s)
+    program = WarmProgram(wide, inside, yardstick.time_limit_s)
     best = program.solve()
     if best.status != "optimal":
         return "time_limit"
@@ -200,7 +199,7 @@ def _counts(result: ChunkResult, placed: Placed) -> bool:
 def _passed(cycle: JobCycle, results: Sequence[ChunkResult], placed: Sequence[Placed]) -> Bools:
     """(T, Q) the candidates that passed the filters, and those that were given jobs."""
     passed = np.zeros((len(results), len(cycle.snapshot.queues)), dtype=np.bool_)
-    place = _place_of(cycle)
+    place = place_of(cycle)
     for at, (result, jobs) in enumerate(zip(results, placed, strict=True)):
         if _counts(result, jobs):
             passed[at, result.feasible] = True
@@ -215,31 +214,6 @@ def _every(cycle: JobCycle, results: Sequence[ChunkResult], placed: Sequence[Pla
         reason = result.block.evaluation.reason[result.row - result.block.rows.start]
         found.append(((reason >= 0) | passed[at]).nonzero()[0] if _counts(result, jobs) else np.zeros(0, np.int64))
     return found
-
-
-def _place_of(cycle: JobCycle) -> dict[str, int]:
-    return {str(name): at for at, name in enumerate(cycle.snapshot.queues.name)}
-
-
-def _amounts(cycle: JobCycle, work: CycleWork, program: CycleProgram, placed: Sequence[Placed]) -> Floats:
-    """(P,) what was placed, in jobs of the program: the part of a chunk's jobs as its queue would have them."""
-    limits, place = QueueLimits(work.work.chunks, cycle.snapshot.queues), _place_of(cycle)
-    jobs, chunk = np.zeros(len(program.candidate)), program.problem.pairs.chunk
-    starts = np.searchsorted(chunk, np.arange(len(program.row) + 1))
-    for at, row in enumerate(program.row.tolist()):
-        own = program.candidate[starts[at] : starts[at + 1]]
-        known: dict[object, int] = {}
-        for name, count in (placed[row] or {}).items():
-            if name not in place:
-                continue
-            limit = limits.of(row, np.array([place[name]]))[0]
-            if limit not in known:
-                known[limit] = max(1, len(work.cutter(row).cut(int(work.work.chunks.n_files[row]), limit)))
-            part = count / known[limit] * float(program.problem.chunks.jobs[at])
-            jobs[starts[at] + int(np.searchsorted(own, place[name]))] += part
-    total = np.bincount(chunk, weights=jobs, minlength=len(program.row))
-    most = np.minimum(1.0, program.problem.chunks.jobs / np.maximum(total, 1e-12))
-    return np.asarray(jobs * most[chunk])
 
 
 def _wide_enough(problem: FlowProblem, jobs: Floats) -> FlowProblem:

@@ -45,8 +45,7 @@ def regret_of_shares(program: FlowProgram, prices: Prices, jobs: Floats) -> Floa
     own = own + np.bincount(chunks.share, weights=over, minlength=shares)
     used = np.bincount(rows.room_of, weights=jobs, minlength=len(rows.room))
     room = np.where(rows.limited, prices.room * (np.where(rows.limited, rows.room, 0.0) - used), 0.0)
-    first = np.unique(rows.room_of, return_index=True)[1]
-    own = own + np.bincount(share[first], weights=room, minlength=shares)
+    own = own + np.bincount(rows.cells % shares, weights=room, minlength=shares)
     got = np.bincount(share, weights=pair_hs06(problem) * jobs, minlength=shares)
     lacks = program.debt - got
     own = own + problem.costs.share_debt * np.maximum(lacks, 0.0) - prices.share * lacks

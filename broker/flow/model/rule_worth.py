@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.flow.model.cost_parts import pair_hs06
-from broker.flow.model.problem import FlowPairs, FlowProblem, moved_gb, pair_costs
+from broker.flow.model.problem import FlowProblem, moved_gb, pair_costs, pairs_of
 from broker.flow.model.program import FlowProgram, LinearSolution, Prices
+from broker.flow.model.warm_program import WarmProgram
 
 #: Part of the cost of the best placement below which what a rule could save is not looked at.
 WORTH_A_LOOK = 1e-4
@@ -54,7 +54,7 @@ class Rejections:
 
 
 def rule_worths(
-    found: Rejections, program: FlowProgram, best: LinearSolution, most: int, left_s: Callable[[], float]
+    found: Rejections, program: WarmProgram, best: LinearSolution, most: int, left_s: Callable[[], float]
 ) -> tuple[RuleWorth, ...]:
     """The rules that cost anything, the dearest first.
 
@@ -64,7 +64,7 @@ def rule_worths(
 
     Args:
         found: the rejected pairs.
-        program: over the pairs that passed.
+        program: over the pairs that passed, solved.
         best: its solution.
         most: rules for which it is solved again.
         left_s: seconds that are left for that.
@@ -77,10 +77,16 @@ def rule_worths(
     lines = []
     for number, rule in enumerate(order):
         chunks, bound = bounds[rule]
-        worth = _solved(found, rule, program, best, left_s()) if number < most and left_s() > 0 else None
+        worth = _saved(found, rule, program, left_s) if number < most and left_s() > 0 else None
         lines.append(RuleWorth(found.codes[rule], chunks, bound if worth is None else worth, worth is None))
     kept = [one for one in lines if one.saved_hs06h > least]
     return tuple(sorted(kept, key=lambda one: (one.is_bound, -one.saved_hs06h, one.rule)))
+
+
+def _saved(found: Rejections, rule: int, program: WarmProgram, left_s: Callable[[], float]) -> float | None:
+    """What the best placement without a rule saves; None where the time is not enough."""
+    alone = found.alone(rule) & (found.rule == rule) & ~found.feasible
+    return program.saved_by(pairs_of(found.problem, alone), left_s())
 
 
 def _bound(found: Rejections, rule: int, cheaper: Floats) -> tuple[int, float]:
@@ -89,21 +95,6 @@ def _bound(found: Rejections, rule: int, cheaper: Floats) -> tuple[int, float]:
     most = np.zeros(len(found.problem.chunks))
     np.maximum.at(most, found.problem.pairs.chunk[own], cheaper[own])
     return int((most > 0).sum()), float((most * found.problem.chunks.jobs).sum())
-
-
-def _solved(found: Rejections, rule: int, program: FlowProgram, best: LinearSolution, left_s: float) -> float | None:
-    """What the best placement without a rule saves; None where the time is not enough."""
-    inside = found.feasible | (found.alone(rule) & (found.rule == rule))
-    limits = program.problem
-    wider = dataclasses.replace(limits, pairs=pairs_of(found.problem, inside))
-    again = FlowProgram(wider, best.prices.wait, left_s, program.unplaced).solve()
-    return None if again.status != "optimal" else max(0.0, best.cost - again.cost)
-
-
-def pairs_of(problem: FlowProblem, inside: Bools) -> FlowPairs:
-    """Some of the pairs of a problem."""
-    fields: Mapping[str, np.ndarray] = vars(problem.pairs)
-    return FlowPairs(**{name: column[inside] for name, column in fields.items()})
 
 
 def reduced_over_all(problem: FlowProblem, program: FlowProgram, prices: Prices) -> Floats:

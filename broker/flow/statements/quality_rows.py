@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-State = Literal["measured", "nothing", "time_limit", "unreadable"]
+State = Literal["measured", "nothing", "time_limit", "unreadable", "beside"]
 Placer = Literal["ours", "panda"]
 _COLUMNS = """brokerage, decided_at, tuning, vo, placer, snapshot, measured_at, measure_s, state, jobs, cost_hs06h,
     best_hs06h, left_hs06h, gb, best_gb, input_gb, details"""
@@ -24,7 +24,10 @@ _READ = sa.text(f"""
     WHERE decided_at > :since AND decided_at <= :until
       AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
     ORDER BY decided_at, brokerage, tuning, vo, placer""")  # noqa: S608 - constants
-_MEASURED = sa.text("SELECT brokerage, decided_at, tuning FROM broker.decision_quality WHERE decided_at >= :since")
+_MEASURED = sa.text("""
+    SELECT brokerage, decided_at, tuning FROM broker.decision_quality
+    WHERE decided_at >= :since AND placer = :placer""")
+_ONLY_RECORDED = sa.text("SELECT id FROM broker.agent_runs WHERE id = ANY(:runs) AND only_recorded")
 _ENDED_RUNS = sa.text("SELECT id FROM broker.agent_runs WHERE id = ANY(:runs) AND finished_at IS NOT NULL")
 
 
@@ -36,7 +39,7 @@ class QualityRow:
         brokerage, decided_at, tuning: of the cycle; ``vo`` empty for none.
         placer: whose placement was measured.
         snapshot: on which it was decided.
-        state: whether it could be measured.
+        state: whether it could be measured; ``beside``: what PanDA placed is priced in the details, beside ours.
         jobs: that had to be placed.
         cost_hs06h: of the placement, ``best_hs06h`` of the best one; ``left_hs06h`` of that for jobs without any place.
         gb: that are moved, ``best_gb`` by the best placement, ``input_gb`` of all input.
@@ -75,9 +78,15 @@ def read(connection: sa.Connection, since: datetime, until: datetime, brokerage:
     return [QualityRow(**row._mapping) for row in connection.execute(_READ, values)]
 
 
-def measured(connection: sa.Connection, since: datetime) -> set[tuple[str, datetime, int]]:
-    """Brokerage, instant and tuning of the cycles from ``since`` on that have a row."""
-    return {(row[0], row[1], row[2]) for row in connection.execute(_MEASURED, {"since": since})}
+def measured(connection: sa.Connection, since: datetime, placer: Placer = "ours") -> set[tuple[str, datetime, int]]:
+    """Brokerage, instant and tuning of the cycles from ``since`` on that have a row of a placer."""
+    asked = {"since": since, "placer": placer}
+    return {(row[0], row[1], row[2]) for row in connection.execute(_MEASURED, asked)}
+
+
+def only_recorded(connection: sa.Connection, runs: Iterable[int]) -> set[int]:
+    """Those of the runs that wrote nothing but their decisions."""
+    return set(connection.execute(_ONLY_RECORDED, {"runs": sorted(runs)}).scalars())
 
 
 def ended_runs(connection: sa.Connection, runs: Iterable[int]) -> set[int]:

@@ -1,0 +1,70 @@
+"""What measuring one cycle costs beside it: read, judged again, the linear program, and what its rules cost.
+
+The cycle is one of 1,000 chunks as it is stored; the agent measures such cycles in a process of its own. Usage:
+``python -m benchmarks.bench_quality [FOLDER]``.
+"""
+
+from __future__ import annotations
+
+import os
+from time import process_time
+from typing import Any
+
+# one core: the threads of numerical libraries would make the figure depend on the machine
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+from agents.quality.decision_quality import DecisionQualityAgent, DecisionQualityOptions  # noqa: E402
+from agents.quality.measuring import measure_case  # noqa: E402
+from agents.service.configuration import ProcessSettings, load_profile  # noqa: E402
+from benchmarks.measuring import report  # noqa: E402
+from benchmarks.stored_cycles import day_of_cycles  # noqa: E402
+from broker.flow.model.quality import Measured  # noqa: E402
+from broker.store.decisions.stored_cycles import cycle_keys  # noqa: E402
+from broker.tuning.statements.gdpconfig_rows import TuningStore  # noqa: E402
+from broker.whatif.model.cases import Case, ProfileRules  # noqa: E402
+from broker.whatif.statements.case_rows import read_case  # noqa: E402
+
+CASES = ((1000, 220), (1000, 500))
+JOBS_OF_A_TASK = 50
+ROUNDS = 3
+
+
+def stored(tasks: int, queues: int) -> Case:
+    """A cycle of a made-up grid as it is stored."""
+    with day_of_cycles(1, tasks, queues, JOBS_OF_A_TASK * tasks) as database, database.read_snapshot() as connection:
+        (key,) = cycle_keys(connection, brokerages=["production_job"])
+        store = TuningStore(database.names)
+        return read_case(connection, key, lambda version: store.version(connection, version))
+
+
+def measure(tasks: int, queues: int) -> dict[str, Any]:
+    """Measure one cycle several times, as the agent does; the least CPU time counts."""
+    case, rules = stored(tasks, queues), ProfileRules(load_profile("seed"))
+    yardstick = DecisionQualityAgent(DecisionQualityOptions(), ProcessSettings()).yardstick()
+    seconds = []
+    for _ in range(ROUNDS):
+        started = process_time()
+        (one,) = measure_case(case, rules, yardstick)
+        seconds.append(process_time() - started)
+    if not isinstance(one.found, Measured):
+        raise RuntimeError(f"nothing was measured: {one.found}")
+    return {
+        "chunks": tasks,
+        "pseudo_queues": queues,
+        "cpu_s": min(seconds),
+        "cpu_first_s": seconds[0],
+        "regret_hs06h": one.found.regret_hs06h,
+        "best_hs06h": one.found.best.total,
+        "rules": len(one.found.rules),
+        "rules_bound": sum(line.is_bound for line in one.found.rules),
+    }
+
+
+def main() -> None:
+    """Measure all cases and report."""
+    report("quality", [measure(*case) for case in CASES], target="1,000 chunks: cpu_s < 3")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""A program that is solved once, and then with more pairs from where it ended: for costs, not for decisions.
+
+What is asked of it is an optimum and its prices, whichever of many. So the first vertex is found by dual simplex over
+few columns, and each question after that is a few pivots of the primal simplex from the same basis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints
+from broker.flow.model.problem import FlowPairs, FlowProblem, cells_of, pairs_of
+from broker.flow.model.program import (
+    MANY_COLUMNS,
+    MOST_ROUNDS,
+    FlowProgram,
+    LinearSolution,
+    Prices,
+    Status,
+    highs,
+)
+
+#: What a column that is kept may cost more at rough prices, in parts of the price of the chunk: simplex takes few.
+NEAR = 3e-4
+_PRIMAL = 4
+
+
+class WarmProgram(FlowProgram):
+    """The program over some pairs of a problem, with rows for all of them.
+
+    Args:
+        whole: with all pairs that may be asked about.
+        inside: (P,) those of the program.
+        time_limit_s: of all rounds of the first solution.
+    """
+
+    def __init__(self, whole: FlowProblem, inside: Bools, time_limit_s: float = 10.0) -> None:
+        self._cells: Ints = np.unique(cells_of(whole))
+        own = dataclasses.replace(whole, pairs=pairs_of(whole, inside))
+        super().__init__(own, time_limit_s=time_limit_s, cells=self._cells)
+        self._warm: tuple[Any, Bools] | None = None
+
+    def solve(self) -> LinearSolution:
+        """As :meth:`FlowProgram.solve`, and keep where it ended.
+
+        Raises:
+            SolverMissing: the solver is not installed.
+        """
+        highspy = highs()
+        inside, spent_s = self._first_columns(), 0.0
+        if np.count_nonzero(inside) > MANY_COLUMNS:
+            inside, spent_s = self._near_optimal(highspy, inside, NEAR)
+        solver = self._solver(highspy, spent_s)
+        self._add_pairs(solver, np.flatnonzero(inside))
+        columns, rounds = [np.flatnonzero(inside)], 0
+        while rounds < MOST_ROUNDS and self._runs(solver):
+            rounds += 1
+            more = _enter(self, solver, self._prices(solver), inside)
+            if not len(more):
+                self._warm = (solver, inside)
+                break
+            columns.append(more)
+        status: Status = "time_limit" if self._warm is None else "optimal"
+        return self._solution(solver, highspy, np.concatenate(columns), rounds, status)
+
+    def saved_by(self, pairs: FlowPairs, left_s: float) -> float | None:
+        """HS06 h by which the optimum is cheaper with more pairs; None where the time is not enough.
+
+        Args:
+            pairs: that are not inside.
+            left_s: seconds that are left.
+        """
+        if self._warm is None:
+            return None
+        solver, inside = self._warm[0], self._warm[1].copy()
+        begun, basis, cost = solver.getNumCol(), solver.getBasis(), solver.getInfo().objective_function_value
+        problem, added = dataclasses.replace(self.problem, pairs=pairs), np.zeros(len(pairs), dtype=np.bool_)
+        beside = FlowProgram(problem, None, left_s, self.unplaced, self._cells)
+        solver.setOptionValue("time_limit", solver.getRunTime() + left_s)
+        solver.setOptionValue("simplex_strategy", _PRIMAL)
+        prices, saved = self._prices(solver), None
+        for _ in range(MOST_ROUNDS):
+            more = len(_enter(beside, solver, prices, added)) + len(_enter(self, solver, prices, inside))
+            if not more:
+                saved = max(0.0, cost - solver.getInfo().objective_function_value)
+                break
+            if not self._runs(solver):
+                break
+            prices = self._prices(solver)
+        self._back(solver, begun, basis)
+        return saved
+
+    def _runs(self, solver: Any) -> bool:
+        """Run the solver; whether that gave an optimum of the columns that it has."""
+        solver.run()
+        return bool(solver.getModelStatus() == highs().HighsModelStatus.kOptimal)
+
+    def _back(self, solver: Any, columns: int, basis: Any) -> None:
+        """Take away the columns after the first ones, and go back to their basis."""
+        beyond = np.arange(columns, solver.getNumCol(), dtype=np.int32)
+        if len(beyond):
+            solver.deleteCols(len(beyond), beyond)
+            solver.setBasis(basis)
+            self._runs(solver)
+
+
+def _enter(program: FlowProgram, solver: Any, prices: Prices, inside: Bools) -> Ints:
+    """Add the pairs of a program that would lower the cost to a solver with its rows; which these are."""
+    more = program._improving(prices, inside)
+    if len(more):
+        inside[more] = True
+        program._add_pairs(solver, more)
+    return more
