@@ -11,9 +11,12 @@ import sqlalchemy as sa
 from broker import resources
 from broker.brokerages.profile import Profile, read_profile
 from broker.decisions.answers.replay import Replayer
+from broker.engine.job.running import Running
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import read_proposals
 from broker.outcomes.statements.outcome_rows import note_refresh
+from broker.snapshot.build import build_snapshot
+from broker.snapshot.raw import decode
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles
 from broker.store.scenarios.load_dump import load
@@ -30,7 +33,7 @@ from tests.brokerages.test_analysis_scenarios import analysis
 KEYS: dict[str, Any] = {
     "LEARNED_FAILING_QUEUES": True, "LEARNED_MOST_CLOSED_SHARE": 1.0, "LEARNED_TRIAL_JOBS": 3,
     "LEARNED_TASK_FAILS_HERE": True, "LEARNED_TAKE_BACK": True, "LEARNED_CAPACITY": True, "LEARNED_AVOID_NODES": True,
-    "LEARNED_REQUESTS": True, "SCOUT_REQUESTS": True,
+    "LEARNED_CAPACITY_AS_RUNNING": True, "LEARNED_REQUESTS": True, "SCOUT_REQUESTS": True,
     "NQUEUELIMITSITE_MC Simulation": 200, "NQUEUELIMITSITE_Other": 200,
 }  # fmt: skip
 TYPES = {bool: "boolean", float: "float", int: "integer"}
@@ -122,3 +125,7 @@ def test_a_cycle_with_all_that_is_learned_is_decided_again_exactly(
     assert len(again) == len(cycle.decisions) > 0 and all(one.identical for one in again)
     if name == "jobs":
         assert otherwise(case, profile, "LEARNED_TRIAL_JOBS=0").jobs_moved
+        sources = {source: decode(*part) for source, part in case.snapshot.parts.items()}
+        snapshot = build_snapshot(case.snapshot.id, case.snapshot.taken_at, sources, case.snapshot.states)
+        free = Running().free_jobs(snapshot, case.published.tuning("atlas"))
+        assert free is not None and free[snapshot.queues.unified_name == "BETA"].max() > 100

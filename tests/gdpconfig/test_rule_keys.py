@@ -11,7 +11,7 @@ from broker.engine.job.steps import STEP_KEYS
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.rules.contract import Rule
 
-STEPS = {"available_files", "bootstrap", "completeness", "features", "flow"}
+STEPS = {"available_files", "bootstrap", "completeness", "features", "flow", "running"}
 """Parts of the production job brokerage that read keys and are no rules."""
 
 

@@ -180,7 +180,7 @@ class ProductionJob(JobBrokerage):
     title = "production job brokerage"
     pending_minutes = PENDING_MINUTES
     gives = (*JobBrokerage.gives, *PRODUCTION_REASONS)
-    step_keys = (*STEP_KEYS, *FLOW_KEYS)
+    step_keys = tuple(dict.fromkeys((*STEP_KEYS, *FLOW_KEYS)))
     tables = "agents.brokerage.job_tables:ProductionJobTables"
 
     def chain(self) -> QueueChain:

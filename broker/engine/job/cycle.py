@@ -74,7 +74,8 @@ class JobCycle:
         self.published: QueueTable = snapshot.queues
         snapshot = tightened(snapshot, [column for key, column in TIGHTENING_KEYS.items() if self._steps.flag(key)])
         self.snapshot, self.work, self.tuning, self.chain = snapshot, work, tuning, chain
-        self._grid, self._candidates = grid_facts(snapshot), candidate_row(snapshot.queues)
+        self._grid = grid_facts(snapshot, chain.steps.running.free_jobs(snapshot, self._steps))
+        self._candidates = candidate_row(snapshot.queues)
         self._unusable = frozenset(state.name for state in snapshot.states if not state.usable)
         self._every: Ints = np.arange(len(snapshot.queues))
         self._data: DataFacts = self._gathered()

@@ -80,10 +80,11 @@ class GridFacts:
     any_sends: Bools
     is_ucore: Bools
     pull_ups: Bools
+    learned_free: Floats | None = None  # (Q,), see broker.engine.job.learned_running
 
 
-def grid_facts(snapshot: Snapshot) -> GridFacts:
-    """The facts that do not depend on the work."""
+def grid_facts(snapshot: Snapshot, learned_free: Floats | None = None) -> GridFacts:
+    """The facts that do not depend on the work; ``learned_free`` as in :class:`GridFacts`."""
     queues, unified = snapshot.queues, snapshot.queues.unified
     storages = snapshot.storages
     known = queues.output_storage >= 0
@@ -104,6 +105,7 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
     is_ucore = np.asarray(queues.capability == "ucore", dtype=np.bool_)
     return GridFacts(
         snapshot=snapshot,
+        learned_free=learned_free,
         queues=queues,
         software=software_offers(snapshot),
         by_nucleus=nucleus_stats(snapshot),
@@ -273,6 +275,7 @@ def _running_inputs(grid: GridFacts, cycle: CycleFacts, rows: slice, low_priorit
         low_priority=low_priority[:, None],
         # pilots are not looked at for queues that were given beforehand
         pilots_count=~(cycle.one_preassigned | cycle.listed)[rows, None],
+        learned_free=grid.learned_free,
     )
 
 

@@ -12,7 +12,11 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, RowsByKind
 from broker.domain.grid import COUNTED_STATUSES
+from broker.engine.job.learned_running import learned_free_jobs
+from broker.gdpconfig import Tuning
 from broker.rules.contract import Options, Step
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY
 
 #: Batch workers stand in for running jobs up to this number. Source: ATLAS Production Job Brokerage, initial weight.
 MAX_WORKERS_COUNTED = 20.0
@@ -29,6 +33,7 @@ class RunningInputs:
     pull_ups: Bools
     low_priority: Bools
     pilots_count: Bools  # (T, 1): whether pilots are looked at
+    learned_free: Floats | None = None  # (Q,): jobs that fit on cores which ran once and are free now
 
 
 class RunningOptions(Options):
@@ -39,10 +44,12 @@ class RunningOptions(Options):
             both workers and slots at any priority, or only up to MAX_PRIO_TO_BOOTSTRAP.
         combine: the largest of the readings, or one after the other, so that where slots are published as 0 the
             starting jobs are added to the running ones.
+        learned: with LEARNED_CAPACITY_AS_RUNNING, what queues ran within weeks is a reading, too.
     """
 
     gates: Literal["none", "bootstrap"] = "none"
     combine: Literal["largest", "in_turn"] = "largest"
+    learned: bool = True
 
 
 class Running(Step):
@@ -51,6 +58,14 @@ class Running(Step):
     name = "running"
     title = "What counts as running: jobs, batch workers, published slots, starting jobs"
     options: RunningOptions = RunningOptions()
+
+    def needed_sources(self) -> tuple[str, ...]:
+        """What queues can run, where that may count."""
+        return (QUEUE_CAPACITY,) if self.options.learned else ()
+
+    def free_jobs(self, snapshot: Snapshot, tuning: Tuning) -> Floats | None:
+        """(Q,) jobs that fit on free cores, see :func:`learned_free_jobs`; None where they do not count."""
+        return learned_free_jobs(snapshot, tuning) if self.options.learned else None
 
     @property
     def by_priority(self) -> bool:
@@ -105,4 +120,6 @@ def running_of_kinds(
     seen = replace(inputs, pilots_count=inputs.pilots_count[first], low_priority=inputs.low_priority[first])
     starting, running = (counts.layer(status).of(first).every for status in (_STARTING, _RUNNING))
     table = step.equivalent(running, starting, slots.table[slots.kinds[first]][:, unified], seen)
+    if inputs.learned_free is not None:
+        table = np.maximum(table, running + inputs.learned_free)
     return RowsByKind(table, kind.ravel())

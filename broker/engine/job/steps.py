@@ -18,6 +18,7 @@ from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import JobCountReading
 from broker.engine.job.initial_list import InitialList
 from broker.engine.job.input_lookup import InputLookup
+from broker.engine.job.learned_running import AS_RUNNING, PRIOR
 from broker.engine.job.placement import Placement
 from broker.engine.job.running import Running
 from broker.engine.job.snapshot_reading import SnapshotReading
@@ -76,6 +77,8 @@ STEP_KEYS = (
     *TIGHTENING_KEYS,
     FAILING_QUEUES,
     TRIAL_JOBS,
+    AS_RUNNING,
+    PRIOR,
 )
 #: Those of them that are limits of what moves within a cycle, and no part of any fact.
 LIMIT_KEYS = frozenset(("NQUEUELIMITSITE", "MIN_WEIGHT"))

@@ -13,6 +13,7 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.job.initial_list import NOT_PRODUCTION
+from broker.engine.job.learned_running import learned_evidence
 from broker.engine.job.placement import FLOW, FLOW_CODES, FLOW_LIMITS, FLOW_TITLES
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
 from broker.engine.shared.evaluate import AnyFilter
@@ -170,7 +171,11 @@ def _after_weighing(
     if cut < count:
         rule = cycle.chain.cuts[cut]
         load = cycle.load(result.block, result.row, np.array([position]))
-        return Answer(name, code, rule.name, "ranking", rule.title, rule.observe(load, ranking.weight[[place]]))
+        seen = rule.observe(load, ranking.weight[[place]])
+        free = cycle.chain.steps.running.free_jobs(cycle.snapshot, cycle.tuning)
+        learned = learned_evidence(cycle.snapshot, free, position)
+        seen = dataclasses.replace(seen, inputs={**seen.inputs, **learned}) if learned else seen
+        return Answer(name, code, rule.name, "ranking", rule.title, seen)
     if code in FLOW_CODES:
         return Answer(name, code, FLOW, "ranking", FLOW_TITLES[code], _dearer(cycle, result, name, code))
     weight = float(ranking.weight[place])

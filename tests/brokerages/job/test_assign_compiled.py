@@ -181,3 +181,18 @@ def test_what_is_compiled_ahead_is_what_a_cycle_calls(compiler: None) -> None:
     decided("always", random_cycle, 7, 40, 12, CUTS["shipped"])
     decided("always", random_analysis, 7, 40, 12, CUTS["none"], True)
     assert len(placed_until.signatures) == 1  # type: ignore[attr-defined]  # a cycle with other types compiles anew
+
+
+def random_capacity(seed: int, *about: Any) -> Any:
+    """A random cycle in which some queues have cores that ran once and are free now."""
+    cycle, work = random_cycle(seed, *about)
+    random = np.random.default_rng(seed)
+    free = random.choice([0.0, 1.0, 7.0, 300.0], len(cycle.snapshot.queues))
+    cycle._grid = dataclasses.replace(cycle._grid, learned_free=free)
+    return cycle, work
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**31), count=st.integers(1, 90), queues=st.integers(1, 24))
+def test_what_queues_ran_once_counts_as_in_python(compiler: None, seed: int, count: int, queues: int) -> None:
+    compare(random_capacity, seed, count, queues, CUTS["shipped"], (1.0, 2.0))
