@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -107,7 +108,8 @@ def _tasks(nucleus: str, states: Sequence[ChunkState]) -> Iterator[TaskAtNucleus
     """The last tasks for which the nucleus was a candidate, with the probability that it is drawn."""
     brokered = [state for state in states if state.outcome == "brokered"]
     some = sorted(looked_at(brokered), key=lambda state: -state.decision)
-    for state in [state for state in some if nucleus in state.chosen][:MOST_TASKS]:
+    # the candidates of a decision are made when they are asked for
+    for state in islice((state for state in some if nucleus in state.chosen), MOST_TASKS):
         stored = state.decided.of(state.decision)
         if stored is not None:
             yield task_at_nucleus(stored, nucleus)
