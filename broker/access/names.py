@@ -56,5 +56,7 @@ def _without(document: Any, pattern: re.Pattern[str] | None) -> Any:
         return [_without(one, pattern) for one in document]
     if isinstance(document, str):
         shown = pattern.sub(HIDDEN, document) if pattern is not None else document
-        return _IN_TASK_NAME.sub(rf"\1.{HIDDEN}", shown) if "user." in shown else shown
+        shown = _IN_TASK_NAME.sub(rf"\1.{HIDDEN}", shown) if "user." in shown else shown
+        # what is markup stays so: it would be escaped where it is put in
+        return type(document)(shown) if hasattr(document, "__html__") else shown
     return document

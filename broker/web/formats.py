@@ -30,8 +30,10 @@ def shown(value: Any, unit: str = "") -> str:
 
 
 def duration(value: float | None) -> str:
-    """Seconds as a length of time; a dash for what is not known."""
-    return "–" if value is None else length(value)  # noqa: RUF001
+    """Seconds as a length of time, below one in ms; a dash for what is not known."""
+    if value is None:
+        return "–"  # noqa: RUF001
+    return f"{1000 * value:.0f} ms" if 0 < value < 1 else length(value)
 
 
 def moment(value: datetime | str | None) -> Markup:
@@ -39,7 +41,8 @@ def moment(value: datetime | str | None) -> Markup:
     if value is None:
         return Markup("–")  # noqa: RUF001
     at = instant(value)
-    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), f"{at:%Y-%m-%d %H:%M} UTC")
+    words = Markup("<span>{}</span> <span>{}</span>").format(f"{at:%Y-%m-%d}", f"{at:%H:%M} UTC")
+    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), words)
 
 
 def ago(value: datetime | str | None, now: datetime | str) -> Markup:
@@ -52,6 +55,25 @@ def ago(value: datetime | str | None, now: datetime | str) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC", words
     )
+
+
+def waited(value: datetime | str | None, now: datetime | str) -> Markup:
+    """How long something has waited since an instant."""
+    if value is None:
+        return Markup("–")  # noqa: RUF001
+    at = instant(value)
+    words = length((instant(now) - at).total_seconds())
+    return Markup('<time datetime="{}"><span>{}</span></time>').format(at.isoformat(), words)
+
+
+def gigabytes(value: float | None) -> str:
+    """GB as people write them: in TB or PB where there are thousands; a dash for what is not known."""
+    if value is None:
+        return "–"  # noqa: RUF001
+    for unit, size in (("PB", 1e6), ("TB", 1e3)):
+        if abs(value) >= size:
+            return f"{value / size:,.{0 if abs(value) >= 100 * size else 1}f} {unit}"
+    return f"{value:,.0f} GB"
 
 
 def instant(value: datetime | str) -> datetime:
@@ -67,7 +89,7 @@ def in_path(name: Any) -> str:
 
 def percent(value: float | None) -> str:
     """A part of a hundred with one digit; a dash for what is not known."""
-    return "–" if value is None else f"{value:.1f} %"  # noqa: RUF001
+    return "–" if value is None else f"{value:,.1f} %"  # noqa: RUF001
 
 
 def reason_link(code: str | None) -> Markup:
@@ -105,7 +127,19 @@ def prose(value: str) -> Markup:
 
 #: What a state means; each meaning has a colour and a mark of its own, and other states have none.
 _STATES = {
-    "run": ("brokered", "online", "running", "finished", "done", "ok", "alive", "transferring", "merging", "active"),
+    "run": (
+        "brokered",
+        "online",
+        "running",
+        "finished",
+        "done",
+        "ok",
+        "alive",
+        "transferring",
+        "merging",
+        "active",
+        "pass",
+    ),
     "wait": (
         "pending",
         "waiting",
@@ -140,9 +174,22 @@ _STATES = {
         "over_budget",
         "failed_transient",
         "excluded",
+        "fails",
+        "fail",
     ),
     "limit": ("throttled", "full", "probation", "held"),
-    "idle": ("offline", "paused", "brokeroff", "skipped", "off", "not yet", "none yet", "ended", "unknown"),
+    "idle": (
+        "offline",
+        "paused",
+        "brokeroff",
+        "skipped",
+        "off",
+        "not yet",
+        "none yet",
+        "ended",
+        "unknown",
+        "not asked",
+    ),
 }
 _OF_STATE = {word: kind for kind, words in _STATES.items() for word in words}
 
@@ -152,13 +199,15 @@ def state(word: str | None) -> Markup:
     if not word:
         return Markup("–")  # noqa: RUF001
     return Markup('<span class="pill {}">{}</span>').format(
-        _OF_STATE.get(word, "plain"), visible(word).replace("_", " ")
+        _OF_STATE.get(word.lower(), "plain"), visible(word).replace("_", " ")
     )
 
 
 FILTERS = {
     "breakable": breakable,
     "ago": ago,
+    "gigabytes": gigabytes,
+    "waited": waited,
     "duration": duration,
     "in_path": in_path,
     "moment": moment,

@@ -38,6 +38,9 @@ _OF_LANE = {
     "pin": "--wait-fill",
 }
 _TIME: Any = {"@at": "datetime"}
+_UTC = "@at{%F %H:%M} UTC"
+_HERE = ("here", "@here")
+"""Filled by the script, which knows the clock of the reader."""
 
 
 @cache
@@ -58,17 +61,17 @@ def _outcomes() -> Any:
     from bokeh.layouts import column
     from bokeh.models import ColumnDataSource, HoverTool
 
-    steps = ColumnDataSource({name: [] for name in ("at", "wide", *OUTCOMES)}, name="steps")
-    marks = ColumnDataSource({name: [] for name in ("at", "lane", "text")}, name="marks")
-    above = _figure(220, y_axis_label="chunks")
+    steps = ColumnDataSource({name: [] for name in ("at", "here", "wide", *OUTCOMES)}, name="steps")
+    marks = ColumnDataSource({name: [] for name in ("at", "here", "lane", "text")}, name="marks")
+    above = _with_clock(_figure(220, y_axis_label="chunks"))
     colours = [_COLOURS[_OF_OUTCOME[name]] for name in OUTCOMES]
     stacked = above.vbar_stack(OUTCOMES, x="at", width="wide", source=steps, fill_color=colours, line_color=None)
-    said = [("from", "@at{%F %H:%M}"), *((name, f"@{name}{{0,0}}") for name in OUTCOMES)]
+    said = [("from", _UTC), _HERE, *((name, f"@{name}{{0,0}}") for name in OUTCOMES)]
     above.add_tools(HoverTool(renderers=stacked[:1], mode="vline", tooltips=said, formatters=_TIME))
     below = _figure(120, x_range=above.x_range, y_range=list(reversed(LANES)))
     below.xaxis.visible = False
     dots = [_dots(below, marks, lane) for lane in LANES]
-    below.add_tools(HoverTool(renderers=dots, tooltips=[("at", "@at{%F %H:%M}"), ("", "@text")], formatters=_TIME))
+    below.add_tools(HoverTool(renderers=dots, tooltips=[("at", _UTC), _HERE, ("", "@text")], formatters=_TIME))
     return column(above, below, sizing_mode="stretch_width")
 
 
@@ -84,17 +87,21 @@ def _jobs() -> Any:
     """Jobs that run and that wait at a queue."""
     from bokeh.models import ColumnDataSource, HoverTool
 
-    steps = ColumnDataSource({name: [] for name in ("at", "running", "queued")}, name="steps")
-    made = _figure(220, y_axis_label="jobs")
+    steps = ColumnDataSource({name: [] for name in ("at", "here", "running", "queued")}, name="steps")
+    made = _with_clock(_figure(220, y_axis_label="jobs"))
     lines = [
-        made.step("at", name, source=steps, mode="after", line_width=2, line_color=_COLOURS[colour], legend_label=name)
+        made.step("at", name, source=steps, mode="after", line_width=2, line_color=_COLOURS[colour])
         for name, colour in (("running", "--run-fill"), ("queued", "--wait-fill"))
     ]
-    said = [("at", "@at{%F %H:%M}"), ("running", "@running{0,0}"), ("queued", "@queued{0,0}")]
+    said = [("at", _UTC), _HERE, ("running", "@running{0,0}"), ("waiting", "@queued{0,0}")]
     made.add_tools(HoverTool(renderers=lines[:1], mode="vline", tooltips=said, formatters=_TIME))
-    legend = made.legend[0]
-    legend.location, legend.orientation, legend.background_fill_alpha = "top_left", "horizontal", 0.0
-    legend.label_text_color, legend.border_line_color = _COLOURS["--ink"], None
+    return made
+
+
+def _with_clock(made: Any) -> Any:
+    """A figure whose axis of time says its clock: UTC, or that of the reader where the script puts it there."""
+    axis = made.xaxis[0]
+    axis.name, axis.formatter.name, axis.axis_label = "hours", "clock", "UTC"
     return made
 
 
@@ -114,6 +121,8 @@ def _figure(height: int, **options: Any) -> Any:
     made.background_fill_color = made.border_fill_color = made.outline_line_color = None
     made.grid.grid_line_color = _COLOURS["--line"]
     made.axis.major_label_text_color = made.axis.axis_label_text_color = _COLOURS["--ink"]
+    made.axis.axis_label_text_font_size = made.axis.major_label_text_font_size = "12px"
+    made.axis.axis_label_text_font_style = "normal"
     made.axis.axis_line_color = made.axis.major_tick_line_color = _COLOURS["--line"]
     made.axis.minor_tick_line_color = None
     if not isinstance(options.get("y_range"), list):

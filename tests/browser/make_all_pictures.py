@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 from PIL import Image
 
+from broker.api.presenting import to_path
 from tests.browser.chromium import chromium
 from tests.browser.make_pictures import ROOT, logged_in, on_the_demonstration
 from tests.browser.pages import KEY, MENU
@@ -87,8 +88,11 @@ def _things(address: str) -> list[str]:
         "/reasons/lowmemory",
         f"/jobs/{job}",
         "/users",
+        *(f"/users/{to_path(one['task']['username'])}" for one in tasks[:1]),
+        "/mine",
         "/match",
         "/shadow",
+        "/tasks/1",
         *(f"/simulations/{one['id']}" for one in simulations[:1]),
     ]
 

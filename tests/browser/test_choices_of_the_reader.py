@@ -56,6 +56,44 @@ def test_local_times_stand_beside_those_of_utc_once_chosen(chromium: Any, site: 
     context.close()
 
 
+LABELS = """() => [...document.querySelectorAll("[data-time]")].map((one) => [one.dataset.time, one.textContent])"""
+
+
+@pytest.mark.parametrize("address", ["/", "/queues/BNL"])
+def test_axes_of_plots_have_the_clock_of_the_reader_once_chosen(chromium: Any, site: Any, address: str) -> None:
+    context = chromium.new_context(base_url=site.url, timezone_id="Asia/Tokyo")
+    page = context.new_page()
+    page.goto(f"{address}?hours=6")
+    page.locator(".plot.drawn canvas").first.wait_for()
+    ticks = """() => {
+        const all = Object.values(Bokeh.index)[0]?.model.document ?? [...Bokeh.documents][0];
+        const at = Date.UTC(2026, 0, 2, 22, 30);
+        const said = all.get_model_by_name("clock").doFormat([at, at + 3600000], { loc: 0 });
+        return [all.get_model_by_name("hours").axis_label, ...said];
+    }"""
+    for hours, clock, said in ((0, "UTC", "22:30"), (9, "Asia/Tokyo", "07:30\n2026-01-03"), (0, "UTC", "22:30")):
+        labels = page.evaluate(LABELS)
+        assert labels
+        for instant, label in labels:
+            assert label == f"{datetime.fromisoformat(instant) + timedelta(hours=hours):%H:%M}"
+        assert page.locator(".clock:not(:empty)").first.text_content() == ("local" if hours else "UTC")
+        found = page.evaluate(ticks)
+        assert found[0] == clock and found[1].startswith(said), found
+        page.get_by_role("button", name="local times").click()
+    context.close()
+
+
+def test_without_scripts_axes_are_utc_and_say_so(chromium: Any, site: Any) -> None:
+    context = chromium.new_context(base_url=site.url, timezone_id="Asia/Tokyo", java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/?hours=6")
+    first = page.locator("[data-time]").first
+    instant = datetime.fromisoformat(str(first.get_attribute("data-time")))
+    assert first.text_content() == f"{instant:%H:%M}" and instant.utcoffset() == timedelta(0)
+    assert page.locator(".clock:not(:empty)").first.text_content() == "UTC"
+    context.close()
+
+
 @pytest.mark.parametrize("address", ["/", "/queues/BNL"])
 def test_a_span_that_is_selected_in_a_plot_becomes_that_of_the_page(visitor: Visitor, address: str) -> None:
     visitor.open(f"{address}?hours=24")

@@ -22,6 +22,7 @@ class Visitor:
 
     def __init__(self, context: Any, token: str) -> None:
         self.clicks = 0
+        self.opened: list[str] = []
         self.wrong: list[str] = []
         self.page = context.new_page()
         self.token = token
@@ -47,6 +48,7 @@ class Visitor:
 
     def open(self, address: str = "/") -> None:
         """Open an address as somebody who is not logged in, or who is by now."""
+        self.opened.append(address)
         self.page.goto(address)
 
     def log_in(self) -> None:

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 import sqlalchemy as sa
+from markupsafe import Markup
 
+from broker.access.names import hidden
 from broker.grid.pages.grid_map import Site
 from broker.service.answers.flow import Flow, WorkFlow, last_60_minutes, shown_steps
 from broker.service.pages.front import change, figures, tiles
@@ -126,3 +128,11 @@ def test_the_list_of_jobs_keeps_what_is_chosen(somebody: httpx.Client, stranger:
     assert "No job matches." in stranger.get("/jobs?queue=NOWHERE").text
     assert stranger.get("/jobs?bogus=1").status_code == 422
     assert f"Job {job['pandaid']}" in somebody.get(f"/jobs/{job['pandaid']}").text
+
+
+def test_pictures_stay_pictures_where_names_are_hidden() -> None:
+    kept = hidden({"editor": "smith", "drawn": Markup("<b>{}</b>").format("of smith"), "said": "smith <b>"})
+    assert isinstance(kept["drawn"], Markup) and kept["drawn"] == "<b>of ***</b>"
+    assert not isinstance(kept["said"], Markup) and kept["said"] == "*** <b>"
+    none = hidden({"editor": "smith", "drawn": Markup("<b>nobody</b>")})
+    assert isinstance(none["drawn"], Markup)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from broker.store.connection.database import Database
-from broker.web.formats import shown
+from broker.web.formats import gigabytes, shown
 from tests.cli.commands import Command, runner
 from tests.web.test_other_pages import A_POOL, POOL, figures
 
@@ -122,7 +122,7 @@ def test_page_api_and_command_say_the_same(somebody: httpx.Client, broker: Comma
     rows = texts(somebody.get(case.page))
     assert lines
     for line in lines:
-        values = [field(line, name) for name in case.names]
+        values = [gigabytes(field(line, name)) if name.endswith("_gb") else field(line, name) for name in case.names]
         assert any(holds(row, values) for row in rows), (values, rows)
 
 

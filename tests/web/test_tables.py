@@ -6,7 +6,7 @@ import httpx
 import pytest
 from markupsafe import Markup
 
-from broker.web.formats import state
+from broker.web.formats import duration, gigabytes, moment, state, waited
 from broker.web.pictures.bars import Bar, bars, meter
 from broker.web.rendering import MENU, menu_at
 from broker.web.tables import table
@@ -79,3 +79,12 @@ def test_the_menu_says_where_one_is(path: str, group: str | None, page: str | No
 def test_a_list_of_nothing_says_what_would_bring_something(stranger: httpx.Client) -> None:
     page = stranger.get("/sources").text
     assert '<p class="empty">None</p>' not in page and 'class="empty"' in page
+
+
+def test_lengths_sizes_and_instants_as_people_read_them() -> None:
+    assert [duration(value) for value in (None, 0.0, 0.34, 30)] == ["–", "0 s", "340 ms", "30 s"]  # noqa: RUF001
+    sizes = (None, 153, 911_360, 1_740_800, 26_624_000, -2_000)
+    assert [gigabytes(value) for value in sizes] == ["–", "153 GB", "911 TB", "1.7 PB", "26.6 PB", "-2.0 TB"]  # noqa: RUF001
+    assert "<span>2026-08-01</span> <span>12:00 UTC</span>" in moment("2026-08-01T12:00:00Z")
+    assert "<span>30 s</span>" in waited("2026-08-01T12:00:00Z", "2026-08-01T12:00:30Z")
+    assert "ago" not in waited("2026-08-01T12:00:00Z", "2026-08-01T14:00:00Z")

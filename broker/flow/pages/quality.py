@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query, Response
@@ -18,6 +19,8 @@ from broker.web.pictures.series import Line, lines_over_time
 from broker.web.rendering import page_router, show
 from broker.web.time_range import time_shown
 
+#: A line begins where something was measured; the axis is this long at least.
+SHORTEST = timedelta(hours=1)
 router = page_router(tag="decisions")
 #: Lines of the picture of costs and of that of bytes; classes as the style sheet has them.
 LINES = ("line policy-0", "line policy-1", "line policy-2", "line policy-3")
@@ -44,6 +47,7 @@ def show_quality(
         time=time_shown(request, at, found.now),
         sentence=quality_sentence(found),
         newest=list(newest.values()),
+        keys=[(class_.replace("line ", ""), name) for name, class_ in zip(sorted(newest), LINES, strict=False)],
         costs=lambda: over_time("Dearer than the best placement, %", found, "regret_percent"),
         bytes=lambda: over_time("Input moved in vain, %", found, "bytes_percent"),
     )
@@ -58,4 +62,6 @@ def over_time(title: str, found: Quality, figure: str) -> Markup:
             points.setdefault(one.brokerage, []).append((one.decided_at.timestamp(), max(0.0, value)))
     lines = [Line(name, class_, points[name]) for name, class_ in zip(sorted(points), LINES, strict=False)]
     said = ", ".join(f"{line.name} {line.points[-1][1]:g}" for line in lines)
-    return lines_over_time(f"{title}: {said or 'not known'}", found.since, found.now, lines)
+    first = min((line.points[0][0] for line in lines), default=found.since.timestamp())
+    since = max(found.since, min(datetime.fromtimestamp(first, UTC), found.now - SHORTEST))
+    return lines_over_time(f"{title}: {said or 'not known'}", since, found.now, lines)

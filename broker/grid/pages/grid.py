@@ -147,10 +147,11 @@ def shares_picture(found: Shares) -> Markup:
         Bar(
             "  " * one.depth + one.gshare,
             one.running_percent or 0.0,
-            f"{one.running_percent or 0.0:.1f} %, target {one.target_percent or 0.0:.1f} %",
+            f"{one.running_percent or 0.0:.1f} %",
             f"/tasks?gshare={in_path(one.gshare)}",
             one.target_percent,
             share_class(one.running_percent, one.target_percent),
+            f", target {one.target_percent or 0.0:.1f} %",
         )
         for one in found.shares
     ]

@@ -29,6 +29,7 @@ from broker.service.answers.overview import RejectionMap, hours_known, rejection
 from broker.store.query_context import Proceed
 from broker.web.formats import in_path
 from broker.web.pictures.bars import Bar, bars
+from broker.web.pictures.job_states import STATES
 from broker.web.pictures.series import Line, lines_over_time
 from broker.web.rendering import page_router, show
 from broker.web.time_range import SomeHours, plot_address, time_shown
@@ -190,5 +191,5 @@ def jobs_over_time(found: QueueJobs) -> Markup:
 def jobs_picture(found: QueueAnswer) -> Markup:
     """Jobs of the queue by status."""
     stats = found.jobs.model_dump()
-    lines = [Bar(name, float(number), f"{number:,}") for name, number in stats.items()]
+    lines = [Bar(name, float(number), f"{number:,}", class_=STATES[name]) for name, number in stats.items()]
     return bars(f"Jobs at {found.queue}", lines)

@@ -174,5 +174,5 @@ def list_pins(request: Request, api: State) -> Response:
         f"{len(found.pins):,} fields of queues are held at a value, whatever CRIC says.",
         ("Queue", "Field", "Value", "Until|h", "By|h", "Reason|h"),
         lambda one: (queue_link(one.queue), one.field, one.value, instant(one.until), one.editor, one.reason),
-        "None is held. An operator holds one with broker queue pin.",
+        "None is held. An operator holds one with broker queue set.",
     )

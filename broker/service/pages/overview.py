@@ -27,6 +27,7 @@ from broker.history.answers.reasons import reasons
 from broker.service.answers.alarm_sentences import AlarmLine, alarm_kinds
 from broker.service.answers.alarms import QueueOutcomes, alarms, failing_queues, load_limits
 from broker.service.answers.flow import work_flow
+from broker.service.answers.models import ServiceAnswer
 from broker.service.answers.overview import Activity, activity, cycle_times, hours_known
 from broker.service.answers.service import service_answer
 from broker.service.pages.front import figures, is_ill, tiles, waiting_by_code, what_waits
@@ -37,7 +38,7 @@ from broker.web.rendering import for_reader, page_router, show
 from broker.web.time_range import SomeHours, plot_address, time_shown
 
 router = page_router(tag="overview")
-MOST_LINKS, MOST_SHARES = 40, 8
+MOST_LINKS, MOST_SHARES, MOST_ILL = 40, 8, 5
 MapBy = Literal["place", "tier"]
 
 
@@ -70,6 +71,7 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
         alarm_lines=(kinds := alarm_kinds(wrong.alarms)),
         wrong=_wrong(kinds),
         ill=[one for one in running.agents if is_ill(one)],
+        most_ill=MOST_ILL,
         well=sum(1 for one in running.agents if one.enabled and not is_ill(one)),
         leaders=sorted({one.holder for one in running.agents if one.holder}),
         last_cycle=max((one.finished_at for one in running.agents if one.finished_at), default=None),
@@ -117,8 +119,32 @@ def service(request: Request, api: State) -> Response:
     drawn = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}
     answers = {"service": running, "times": times, "alarms": wrong}
     return show(
-        request, "service", answers, title="Service", alarm_lines=alarm_kinds(wrong.alarms), picture=drawn.__getitem__
+        request,
+        "service",
+        answers,
+        title="Service",
+        sentence=service_sentence(running),
+        alarm_lines=alarm_kinds(wrong.alarms),
+        picture=drawn.__getitem__,
     )
+
+
+def service_sentence(running: ServiceAnswer) -> str:
+    """How many agents and sources are well, and which are not. Pure."""
+    ill = [one.agent for one in running.agents if is_ill(one)]
+    stale = [one.source for one in running.sources if one.state != "ok"]
+    on = sum(1 for one in running.agents if one.enabled)
+    agents = f"{on - len(ill)} of {on} agents are well{_named(ill)}" if on else "No agent is on"
+    known = len(running.sources)
+    sources = (
+        f"{known - len(stale)} of {known} sources are fresh{_named(stale)}" if known else "there is no snapshot yet"
+    )
+    return f"{agents}; {sources}."
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first names of those that are not so."""
+    return f", not {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}" if names else ""
 
 
 @router.get("/map")

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from broker.simulation.answers.simulations import Curve, PolicyCurve, SimulationAnswer, thinned
 from broker.web.pictures.bars import element, nice_limit
-from broker.web.pictures.over_time import HEIGHT, WIDTH, chart
+from broker.web.pictures.over_time import HEIGHT, WIDTH, Below, chart
 
 MOST_POINTS = 5000
 """Of all lines of a page, which stays below 150 kB."""
@@ -90,7 +90,7 @@ def policies_over_hours(curve: Curve, most: int) -> Markup:
         said = [element("title", line.policy)]
         inner.append(element("polyline", said, points=points(line.mean, places), class_=f"line policy-{number}"))
     title = f"{curve.name} from hour {first:g} to {last:g}: {_said(lines)}"
-    return chart(title, largest, inner, [(0.0, f"{first:g} h"), (1.0, f"{last:g} h")])
+    return chart(title, largest, inner, [Below(0.0, f"{first:g} h"), Below(1.0, f"{last:g} h")])
 
 
 def _said(lines: Sequence[PolicyCurve]) -> str:

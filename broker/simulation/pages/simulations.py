@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -62,12 +63,27 @@ def one_simulation(request: Request, api: State, simulation: Annotated[int, Path
         "simulation",
         found,
         title=f"Simulation {simulation}",
+        sentence=verdict_sentence(found),
         rows=figure_rows(found),
         heads=["Figure", *(f"{one.policy}|n" for one in found.policies)],
         curves=lambda: drawn_curves(found),
         line_styles=LINE_STYLES,
         omitted=max(0, len(found.curves) - MOST_CURVES),
     )
+
+
+def verdict_sentence(found: SimulationAnswer) -> str:
+    """How each policy did beside the first one, by how many figures of merit. Pure."""
+    if len(found.policies) < 2:
+        return "One policy was simulated: nothing is compared."
+    said = []
+    for one in found.policies[1:]:
+        verdicts = Counter(each.verdict for each in one.differences.values())
+        said.append(
+            f"{one.policy} is better than {found.policies[0].policy} in {verdicts['better']} figures, worse in "
+            f"{verdicts['worse']}, and no different in {verdicts['no_difference']}"
+        )
+    return "; ".join(said) + "."
 
 
 def figure_rows(found: SimulationAnswer) -> list[FigureRow]:

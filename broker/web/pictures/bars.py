@@ -14,7 +14,7 @@ from functools import cache
 
 from markupsafe import Markup, escape
 
-from broker.web.formats import visible
+from broker.web.formats import breakable, visible
 
 Attribute = str | float | int | None
 
@@ -99,13 +99,15 @@ def heat(value: float, largest: float) -> str:
 
 def named(name: str, address: str | None) -> Markup:
     """What a row of a picture is about, linked to its page where it has one."""
-    return element("span", name, class_="l") if address is None else element("a", name, href=address, class_="l")
+    words = [breakable(name)]
+    return element("span", words, class_="l") if address is None else element("a", words, href=address, class_="l")
 
 
-def row_of_bars(name: str, address: str | None, shapes: Sequence[Markup], text: str) -> Markup:
-    """One row: what it is about, shapes in parts of the width, and their figure."""
+def row_of_bars(name: str, address: str | None, shapes: Sequence[Markup], text: str, beside: str = "") -> Markup:
+    """One row: what it is about, shapes in parts of the width, and their figure, with more where there is room."""
     drawn = element("svg", shapes, class_="b", aria_hidden="true", height="1rem")
-    return Markup("").join([named(name, address), drawn, element("span", text, class_="v")])
+    more = [element("span", beside, class_="broad")] if beside else []
+    return Markup("").join([named(name, address), drawn, element("span", [escape(visible(text)), *more], class_="v")])
 
 
 def rows_of_bars(title: str, rows: Iterable[Markup]) -> Markup:
@@ -137,6 +139,7 @@ class Bar:
         address: where its name leads; None: nowhere.
         mark: a value at which a mark stands, such as a target.
         class_: its colour.
+        beside: more text, for which a phone has no room.
     """
 
     name: str
@@ -145,6 +148,7 @@ class Bar:
     address: str | None = None
     mark: float | None = None
     class_: str = "bar-good"
+    beside: str = ""
 
 
 def bars(title: str, lines: Sequence[Bar]) -> Markup:
@@ -155,7 +159,7 @@ def bars(title: str, lines: Sequence[Bar]) -> Markup:
         shapes = [bar_of(0.0, line.value, largest, line.class_)]
         if line.mark is not None:
             shapes.append(mark_of(line.mark, largest))
-        rows.append(row_of_bars(line.name, line.address, shapes, line.text))
+        rows.append(row_of_bars(line.name, line.address, shapes, line.text, line.beside))
     return rows_of_bars(title, rows)
 
 

@@ -25,7 +25,7 @@ def progress_sentence(states: Mapping[str, int]) -> str:
     if not total:
         return "no jobs yet"
     finished, failed = states.get("finished", 0), states.get("failed", 0)
-    said = f"{finished:,} of {total:,} finished ({finished / total:.0%})"
+    said = f"{finished:,} of {total:,} finished ({100 * finished / total:.0f} %)"
     return f"{said}, {failed:,} failed" if failed else said
 
 

@@ -16,10 +16,20 @@ from broker.web.formats import moment
 from broker.web.pictures.bars import Attribute, element, nice_limit, part
 
 WIDTH, HEIGHT, TALL = 1000.0, 200.0, "12rem"
+UTC_CLOCK = "UTC"
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 LANES = ("tuning", "queue", "source", "canary", "pin")
-#: A name below an axis needs some of its width: none stands nearer to an end.
+#: A name below an axis needs some of its width: none that is an hour stands nearer to an end.
 BESIDE_END = 0.07
+
+
+@dataclass(frozen=True)
+class Below:
+    """A name below an axis: at which part of the width, what it says, and of an instant which one it is."""
+
+    at: float
+    text: str
+    instant: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,7 @@ def chart(
     title: str,
     largest: float,
     shapes: Sequence[Markup],
-    below: Sequence[tuple[float, str]],
+    below: Sequence[Below],
     lanes: Sequence[tuple[str, Sequence[Markup]]] = (),
 ) -> Markup:
     """A chart with the end of its axis at the left, names at parts of the width below it, and lanes below those.
@@ -44,7 +54,7 @@ def chart(
         title: for who does not see it.
         largest: the end of the upward axis.
         shapes: in a box of ``WIDTH`` by ``HEIGHT``, whose height is ``largest``.
-        below: part of the width from 0 to 1, and the text that stands there.
+        below: what stands below the axis; where these are instants, their clock stands beside them.
         lanes: name and shapes of each, in parts of the width.
     """
     top = f"{largest:,.0f}" if largest >= 1 else f"{largest:g}"
@@ -54,7 +64,7 @@ def chart(
     rows = [
         element("span", [element("span", top), element("span", "0")], class_="y"),
         element("svg", drawn, class_="whole stretched", height=TALL, role="img", aria_label=title, **box),
-        element("span"),
+        element("span", UTC_CLOCK if any(one.instant for one in below) else "", class_="y clock"),
         _names_below(below),
     ]
     for name, marks in lanes:
@@ -63,23 +73,25 @@ def chart(
     return element("div", rows, class_="picture chart")
 
 
-def _names_below(below: Sequence[tuple[float, str]]) -> Markup:
+def _names_below(below: Sequence[Below]) -> Markup:
     names = [
         element(
             "text",
-            text,
-            x=part(at, 1.0),
+            one.text,
+            x=part(one.at, 1.0),
             y="75%",
-            text_anchor="start" if at < BESIDE_END else "end" if at > 1 - BESIDE_END else "middle",
+            text_anchor="start" if one.at < BESIDE_END else "end" if one.at > 1 - BESIDE_END else "middle",
+            data_time=None if one.instant is None else one.instant.isoformat(),
         )
-        for at, text in below
+        for one in below
     ]
     return element("svg", names, class_="whole", height="1.2rem", aria_hidden="true")
 
 
-def dot(at: float, class_: str, said: str) -> Markup:
-    """A dot in a lane, at a part of the width."""
-    return element("circle", [element("title", said)], cx=part(at, 1.0), cy="50%", r="0.3rem", class_=class_)
+def dot(at: float, class_: str, said: str, instant: datetime) -> Markup:
+    """A dot in a lane, at a part of the width, for an instant."""
+    place: dict[str, Attribute] = {"cx": part(at, 1.0), "cy": "50%", "r": "0.3rem"}
+    return element("circle", [element("title", said)], class_=class_, data_at=instant.isoformat(), **place)
 
 
 def outcomes_over_time(
@@ -103,7 +115,7 @@ def outcomes_over_time(
                 said = [element("title", f"{at:%H:%M} UTC {outcome}: {found[outcome]:,}")]
                 x = WIDTH * place(at)
                 box = {"x": x, "y": bottom, "width": min(wide, WIDTH - x), "height": tall}
-                drawn.append(element("rect", said, class_=f"outcome-{outcome}", **box))
+                drawn.append(element("rect", said, class_=f"outcome-{outcome}", data_at=at.isoformat(), **box))
     total = sum(sum(found.values()) for _, found in steps)
     said_all = f"{total:,} chunks decided by outcome, and {len(marks)} changes of the tuning and the grid"
     return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M UTC"))
@@ -121,20 +133,25 @@ def _lanes(
     return [
         (
             lane,
-            [dot(place(one.at), f"mark-{lane}", f"{one.at:{written}} {one.text}") for one in marks if one.lane == lane],
+            [
+                dot(place(one.at), f"mark-{lane}", f"{one.at:{written}} {one.text}", one.at)
+                for one in marks
+                if one.lane == lane
+            ],
         )
         for lane in lanes
     ]
 
 
-def hours_between(since: datetime, until: datetime) -> list[tuple[float, str]]:
-    """The hours below an axis of time, six of them."""
+def hours_between(since: datetime, until: datetime) -> list[Below]:
+    """The hours below an axis of time, six of them at most; none so near to an end that it would meet another."""
     place = places_between(since, until)
     hours = max(1, round((until - since).total_seconds() / 3600 / 6))
     at = since.replace(minute=0, second=0, microsecond=0) + timedelta(hours=hours)
     found = []
     while at < until:
-        found.append((place(at), f"{at:%H:%M}"))
+        if BESIDE_END <= place(at) <= 1 - BESIDE_END:
+            found.append(Below(place(at), f"{at:%H:%M}", at))
         at += timedelta(hours=hours)
     return found
 

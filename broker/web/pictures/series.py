@@ -9,7 +9,7 @@ from datetime import datetime
 from markupsafe import Markup
 
 from broker.web.pictures.bars import element, nice_limit
-from broker.web.pictures.over_time import HEIGHT, WIDTH, chart, hours_between
+from broker.web.pictures.over_time import HEIGHT, WIDTH, Below, chart, hours_between
 
 MOST_DOTS = 30
 
@@ -46,7 +46,7 @@ def curve(title: str, unit: str, lines: Sequence[Line], marked: float | None = N
         said = [element("title", f"in force: {marked:g} {unit}".strip())]
         drawn.append(element("line", said, x1=x(marked), x2=x(marked), y1=0.0, y2=HEIGHT, class_="mark"))
     drawn += _lines(lines, x, largest)
-    return chart(title, largest, drawn, [(0.0, f"{low:g}"), (1.0, f"{high:g} {unit}".strip())])
+    return chart(title, largest, drawn, [Below(0.0, f"{low:g}"), Below(1.0, f"{high:g} {unit}".strip())])
 
 
 def _largest(lines: Sequence[Line]) -> float:

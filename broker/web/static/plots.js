@@ -32,9 +32,32 @@ function coloured(text) {
   return JSON.parse(text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
 }
 
+// Instants are UTC; where somebody chose so, the axis has the clock of whoever looks, and under the mouse both are said.
+const here = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "short" });
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const is_local = () => document.getElementById("local-times")?.getAttribute("aria-pressed") === "true";
+
+function with_clock(view) {
+  const all = view.model.document;
+  const [clock, axis] = ["clock", "hours"].map((name) => all.get_model_by_name(name));
+  const of_utc = clock.doFormat.bind(clock);
+  clock.doFormat = (ticks, options) => {
+    if (!is_local()) { return of_utc(ticks, options); }
+    const said = ticks.map((tick) => here.format(new Date(tick)));
+    // the day stands where it begins
+    return said.map((one, at) => (at && one.slice(0, 10) === said[at - 1].slice(0, 10) ? one.slice(11) : `${one.slice(11)}\n${one.slice(0, 10)}`));
+  };
+  return () => {
+    axis.axis_label = is_local() ? zone : "UTC";
+    clock.change.emit();
+  };
+}
+
 function fill(view, told) {
   const { document: all } = view.model;
-  for (const [name, data] of Object.entries(told.sources)) { all.get_model_by_name(name).data = data; }
+  for (const [name, data] of Object.entries(told.sources)) {
+    all.get_model_by_name(name).data = { ...data, here: data.at.map((at) => here.format(new Date(at))) };
+  }
   const range = all.get_model_by_name("time");
   if (told.span && range) { [range.start, range.end] = told.span; }
 }
@@ -75,9 +98,11 @@ async function draw(place) {
   place.append(box);
   const made = await Bokeh.embed.embed_item(coloured(JSON.stringify(told.frame)), box);
   const view = [...made][0];
+  const set_clock = with_clock(view);
   fill(view, told);
+  set_clock();
   out_of_reach(box);
-  const drawn = { place, made, view, span: told.span };
+  const drawn = { place, made, view, set_clock, span: told.span };
   views.set(address, drawn);
   // Bokeh lets the event go no further down, and has taken the selection when the next frame is drawn
   const taken = () => requestAnimationFrame(() => requestAnimationFrame(() => zoom(view, drawn.span)));
@@ -100,6 +125,7 @@ async function draw_all() {
 }
 
 document.addEventListener("refreshed", draw_all);
+document.addEventListener("clock", () => { for (const one of views.values()) { one.set_clock(); } });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const [, one] of views) { one.made.clear(); one.place.querySelector(".bokeh").remove(); one.place.classList.remove("drawn"); }
   views.clear();

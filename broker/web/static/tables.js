@@ -2,15 +2,16 @@
 // so that a page that is sent to somebody else, or refreshed, is the same. Without this module tables have the order of
 // the server.
 
-const UNITS = { d: 86400, h: 3600, min: 60, s: 1 };
+const UNITS = { d: 86400, h: 3600, min: 60, s: 1, ms: 0.001 };
 const tables = () => [...document.querySelectorAll("main .table table")];
 
-// What a cell is sorted by: an instant, a length of time, a number, or its words.
+// What a cell is sorted by: what it says itself, an instant, a length of time, a number, or its words.
 function value_of(cell) {
+  if (cell.dataset.value) { return Number(cell.dataset.value); }
   const time = cell.querySelector("time");
   if (time) { return Date.parse(time.dateTime); }
   const text = cell.textContent.trim();
-  const parts = [...text.matchAll(/(-?[\d,]+(?:\.\d+)?) (d|h|min|s)\b/g)];
+  const parts = [...text.matchAll(/(-?[\d,]+(?:\.\d+)?) (d|h|min|s|ms)\b/g)];
   if (parts.length && /^[-\d]/.test(text)) { return parts.reduce((sum, [, number, unit]) => sum + Number(number.replace(/,/g, "")) * UNITS[unit], 0); }
   const number = /^[-−]?[\d,]+(\.\d+)?/.exec(text);
   return number ? Number(number[0].replace(/,/g, "").replace("−", "-")) : text;

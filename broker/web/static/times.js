@@ -1,5 +1,6 @@
 // Times are UTC everywhere. This module says under the mouse what each is on the clock of whoever looks, and, where that
-// was chosen at the foot of the page, beside it; the choice is kept in the browser. Without it nothing is lost but that.
+// was chosen at the foot of the page, beside it; axes of time then have that clock, and say so. The choice is kept in the
+// browser. Without this module nothing is lost but that.
 
 const KEY = "local-times";
 const local = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "short" });
@@ -27,6 +28,21 @@ function say(on) {
     } else {
       delete time.dataset.here;
     }
+  }
+  say_of_pictures(on);
+  document.dispatchEvent(new Event("clock"));
+}
+
+// Names below an axis, the clock beside them, and what shapes say under the mouse.
+function say_of_pictures(on) {
+  for (const name of document.querySelectorAll("[data-time]")) {
+    name.dataset.utc ??= name.textContent;
+    name.textContent = on ? local.format(new Date(name.dataset.time)).slice(11) : name.dataset.utc;
+  }
+  for (const clock of document.querySelectorAll(".clock:not(:empty)")) { clock.textContent = on ? "local" : "UTC"; }
+  for (const title of document.querySelectorAll("[data-at] > title")) {
+    title.parentNode.dataset.utc ??= title.textContent;
+    title.textContent = `${title.parentNode.dataset.utc} (${local.format(new Date(title.parentNode.dataset.at))} ${zone})`;
   }
 }
 
