@@ -97,7 +97,7 @@ def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator
 
 
 def _write_nodes(database: Database, notes: NodeNotes) -> None:
-    """Write once a minute which nodes asked. Where that fails they are left out: the jobs that were given count."""
+    """Write which nodes asked, in parts. Where that fails they are left out: the jobs that were given count."""
     rows = notes.due()
     if rows is not None:
         with contextlib.suppress(BrokerError, *TRANSIENT_ERRORS), database.begin() as connection:

@@ -217,7 +217,7 @@ class News:
 
     What is not heard, since the connection was lost, is found when all is read again. The connection is made again.
     Pilots do not wait for what is read here; it takes a tenth of the time at most, and nothing while nobody asks. Nodes
-    are written once a minute; those that cannot be are left out.
+    are written in parts, from each minute on; those that cannot be are left out.
 
     Args:
         database: its pool has room for a connection.
