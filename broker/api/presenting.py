@@ -1,27 +1,19 @@
-"""Answers as plain values and bytes: chosen fields, names of users for those who may see them, ETag, JSON or NDJSON.
+"""How routes answer: pages of lists, chosen fields, ETag, JSON or NDJSON, names of users for those who may see them.
 
-Pages of lists: ``?after=CURSOR&limit=N``. A cursor is opaque: what it holds may change, its meaning does not.
+Pages: ``?after=CURSOR&limit=N``. A cursor is opaque: what it holds may change, its meaning does not.
 
-Names of people as one part of a path. Control characters and ``/`` have no place in one, whatever their escape.
-
-They stand as ``~`` and two hexadecimal digits for each byte of UTF-8; ``~`` itself as ``~7e``, and the dots of a name
-that is nothing else.
+A name of a person is one part of a path: control characters, ``/`` and a backslash stand as ``~`` and two hexadecimal
+digits for each byte of UTF-8, ``~`` itself as ``~7e``, and so do the dots of a name that is nothing else.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from enum import Enum
-from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -31,51 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from broker.access.names import hidden
+from broker.api.plain import plain
 from broker.api.problems import FieldProblem, Problem
-from broker.domain.instants import aware
-
-
-def plain(value: Any) -> Any:
-    """``value`` as objects, lists, texts, numbers, booleans and null. No limit (infinity) and no number are null.
-
-    Raises:
-        TypeError: it holds something that is no data.
-    """
-    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, BaseModel):
-        return {name: plain(one) for name, one in value.__dict__.items()} | _computed(value)
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return _rarer(value)
-
-
-def _computed(value: BaseModel) -> dict[str, Any]:
-    return {name: plain(getattr(value, name)) for name in type(value).model_computed_fields}
-
-
-def _rarer(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return aware(value).isoformat().replace("+00:00", "Z")
-    if isinstance(value, date | Path):
-        return str(value)
-    if isinstance(value, Enum):
-        return plain(value.value)
-    if isinstance(value, Decimal):
-        return plain(int(value) if value == value.to_integral_value() else float(value))
-    if isinstance(value, set | frozenset):
-        return sorted(plain(one) for one in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    to_list = getattr(value, "tolist", None)  # numpy scalars and arrays
-    if to_list is not None:
-        return plain(to_list())
-    raise TypeError(f"{type(value).__name__} is not JSON")
-
 
 T = TypeVar("T")
 LONGEST_CURSOR = 1000

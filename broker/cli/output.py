@@ -275,7 +275,7 @@ def _print_csv(columns: Sequence[Column], cells: Sequence[Sequence[object]], str
 
 def print_json(document: object, stream: TextIO | None = None) -> None:
     """Prints one object on one line, in ASCII, as the API gives it, see :func:`broker.api.presenting.plain`."""
-    from broker.api.presenting import plain  # takes long to import
+    from broker.api.plain import plain  # takes long to import
 
     print(json.dumps(plain(document), allow_nan=False, separators=(", ", ": ")), file=stream or sys.stdout)
 

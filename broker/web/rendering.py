@@ -25,7 +25,8 @@ from broker import __version__
 from broker.access.names import hidden
 from broker.access.policies import Identity
 from broker.api.guarded_route import GuardedRoute, refusal
-from broker.api.presenting import answer, plain
+from broker.api.plain import plain
+from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import identity_of, state_of
 from broker.errors import BrokerError

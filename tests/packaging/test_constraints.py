@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -38,7 +39,7 @@ def test_all_that_is_asked_for_is_pinned_to_a_version_that_fits() -> None:
     wrong = [
         str(one)
         for one in asked_for()
-        if not one.specifier.contains(known.get(one.name.lower(), "0"), prereleases=True)
+        if not one.specifier.contains(known.get(canonicalize_name(one.name), "0"), prereleases=True)
     ]
     assert wrong == [], "run: .venv/bin/python .ci/pin"
 

@@ -22,16 +22,17 @@ DISTRIBUTIONS = {
 }
 
 # Imported inside the functions that need them.
-OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "psij", "rucio", "scipy"}
-# Of the extras api, web and telemetry. The first two come with FastAPI and uvicorn.
+OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "psij", "rucio", "scipy", "stomp"}
+# Of the extras api, web, telemetry and mcp. The first two come with FastAPI and uvicorn, anyio with these and with mcp.
 OF_EXTRAS = {"h11", "starlette", "fastapi", "joserfc", "opentelemetry", "prometheus_client", "structlog", "uvicorn"}
-OF_EXTRAS |= {"httptools", "jinja2", "markupsafe"}
+OF_EXTRAS |= {"httptools", "jinja2", "markupsafe", "anyio", "jsonschema", "mcp", "mcp_types"}
 #: What needs those extras as a whole; everybody else imports it inside functions.
 NEEDS_EXTRAS = (
     "broker/api/",
     "broker/web/",
     "agents/service/json_log.py",
     "agents/service/cycle.py",
+    "broker/service/commands/mcp_server.py",
     *(f"broker/{feature}/{layer}/" for feature in house()["features"] for layer in ("routes", "pages")),
 )
 

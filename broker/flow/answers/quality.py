@@ -59,7 +59,13 @@ class RuleQuality(Answer):
 
 
 class BesidePart(Answer):
-    """One part of the costs, of ours and of PanDA's placement: time, bytes, wait, share_debt."""
+    """One part of the costs of both placements.
+
+    Attributes:
+        cause: time, bytes, wait or share_debt.
+        ours_hs06h: of our placement.
+        panda_hs06h: of PanDA's placement.
+    """
 
     cause: str
     ours_hs06h: float
@@ -78,10 +84,12 @@ class BesidePanda(Answer):
 
     Attributes:
         chunks: that both placed.
-        time_hs06h: by which PanDA's placement holds cores longer; ``gb`` by which it moves more. Below 0: less.
-        parts: of the costs.
-        our_gb, panda_gb: that are moved.
-        unknown: what is not compared.
+        time_hs06h: by which PanDA's placement holds cores longer, in HS06 hours; below 0: less long.
+        gb: by which PanDA's placement moves more, in GB; below 0: less.
+        parts: each part of the costs.
+        our_gb: what our placement moves, in GB.
+        panda_gb: what PanDA's placement moves, in GB.
+        unknown: jobs that are not compared, by cause.
     """
 
     chunks: int
@@ -100,11 +108,12 @@ class CycleQuality(Answer):
         tuning: version of the gdpconfig values by which it decided.
         placer: whose placement is measured.
         state: measured; nothing: no queue passed for any chunk; time_limit; unreadable; beside: what PanDA placed of
-            the chunks of a cycle that only recorded, priced beside ours in ``beside``.
+            the chunks of a cycle that only recorded.
         regret_hs06h: by which it cost more than the best placement; ``regret_percent`` of what that costs, without jobs
             that have no place in any case; null where nothing was measured.
         bytes_percent: of all input, what is moved beyond the best placement; below 0 where it is less.
         even_hs06h: what the same jobs cost in equal parts at every queue that passed.
+        beside: where the state is ``beside``, PanDA's placement of the same chunks priced beside ours.
     """
 
     brokerage: str

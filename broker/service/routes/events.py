@@ -21,7 +21,8 @@ from starlette.responses import StreamingResponse
 from broker.access.names import hidden
 from broker.access.policies import READ
 from broker.api.guarded_route import allow, guarded_router
-from broker.api.presenting import answer, plain
+from broker.api.plain import plain
+from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who
 from broker.service.statements import event_reads

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from broker.api.presenting import plain
+from broker.api.plain import plain
 from broker.cli.output import escaped, print_table
 from broker.decisions.answers.decision_model import rejected_candidate
 from broker.decisions.answers.sentences import candidate_sentence

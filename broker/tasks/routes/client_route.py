@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from broker.access.policies import Identity
 from broker.api.guarded_route import V1, GuardedRoute
-from broker.api.presenting import plain
+from broker.api.plain import plain
 from broker.api.problems import Problem
 from broker.redaction import redact
 

@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from broker.api.presenting import plain
+from broker.api.plain import plain
 from broker.api.problems import problem_of
 from broker.api.state import ApiState
 from broker.redaction import redact

@@ -1,0 +1,61 @@
+"""Answers as plain JSON values: times in UTC with a ``Z``, no infinities, no types of numpy.
+
+Commands write them too, also where the extra ``api`` is not installed: nothing of HTTP is imported here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from broker.domain.instants import aware
+
+
+def plain(value: Any) -> Any:
+    """``value`` as objects, lists, texts, numbers, booleans and null. No limit (infinity) and no number are null.
+
+    Raises:
+        TypeError: it holds something that is no data.
+    """
+    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, BaseModel):
+        return {name: plain(one) for name, one in value.__dict__.items()} | _computed(value)
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return _rarer(value)
+
+
+def _computed(value: BaseModel) -> dict[str, Any]:
+    return {name: plain(getattr(value, name)) for name in type(value).model_computed_fields}
+
+
+def _rarer(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return aware(value).isoformat().replace("+00:00", "Z")
+    if isinstance(value, date | Path):
+        return str(value)
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, Decimal):
+        return plain(int(value) if value == value.to_integral_value() else float(value))
+    if isinstance(value, set | frozenset):
+        return sorted(plain(one) for one in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    to_list = getattr(value, "tolist", None)  # numpy scalars and arrays
+    if to_list is not None:
+        return plain(to_list())
+    raise TypeError(f"{type(value).__name__} is not JSON")
