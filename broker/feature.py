@@ -53,6 +53,8 @@ class Feature:
         pages: modules of the page; each has ``router``.
         incidents: ``module:function`` of what somebody may want to be told: called with an
             :class:`~broker.store.query_context.Asking`, each gives :class:`~broker.domain.incident.Incident` objects.
+        decision_bodies: ``module:function`` that makes the bodies of messages about stored decisions: called with a
+            connection and :class:`~broker.domain.decisions.StoredDecision` objects, it gives the bytes of each.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Feature:
     routes: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     incidents: tuple[str, ...] = ()
+    decision_bodies: str = ""
 
 
 @cache
@@ -116,3 +119,15 @@ def pages() -> tuple[str, ...]:
 def incidents() -> tuple[str, ...]:
     """``module:function`` of all that notifications can be about."""
     return tuple(target for feature in features() for target in feature.incidents)
+
+
+def decision_bodies() -> str:
+    """``module:function`` that makes the bodies of messages about stored decisions.
+
+    Raises:
+        BrokerError: no feature has one.
+    """
+    for feature in features():
+        if feature.decision_bodies:
+            return feature.decision_bodies
+    raise BrokerError("no feature makes messages of decisions", f"entry points of {GROUP}", "install gridbroker whole")

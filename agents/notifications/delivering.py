@@ -7,14 +7,14 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 import httpx
 
-from agents.notifications.stomp_delivering import StompFailed, publish
+from agents.notifications.stomp_delivering import Outgoing, Published, publish
 from broker.errors import BrokerError
 from broker.fetching.web import Extensions, hard_end
 from broker.notifications.model.channels import (
@@ -129,15 +129,28 @@ def _post(address: str, body: bytes, headers: Mapping[str, str], channel: Webhoo
 
 def _stomp(channel: StompChannel, message: Message) -> str:
     """Publish a message, whose body is that of a webhook."""
-    password = None if channel.password_file is None else secret_in(channel.password_file).decode("utf-8")
     headers = {DELIVERY_HEADER: message.delivery, INCIDENT_HEADER: message.incident}
+    done = _publish(channel, [Outgoing(message.delivery, headers, webhook_body(message))])
+    if done.failure is not None:
+        raise NotDelivered(done.failure.what, done.failure.where, done.failure.remedy) from done.failure
+    return "receipt"
+
+
+def _publish(channel: StompChannel, messages: Sequence[Outgoing]) -> Published:
+    password = None if channel.password_file is None else secret_in(channel.password_file).decode("utf-8")
     until_s = time.monotonic() + channel.time_limit_s
+    return publish(channel, messages, password, lambda: until_s - time.monotonic())
+
+
+def publish_decisions(channel: StompChannel, messages: Sequence[Outgoing]) -> Published:
+    """Send messages once, in order; how many of the first ones have receipts, and why the others have none."""
     try:
-        return publish(
-            channel, headers, webhook_body(message), message.delivery, password, lambda: until_s - time.monotonic()
-        )
-    except StompFailed as error:
-        raise NotDelivered(error.what, error.where, error.remedy) from error
+        return _publish(channel, messages)
+    except NotDelivered as error:
+        return Published(0, error)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return Published(0, NotDelivered(f"not reached: {reason}"[:200], channel.where, "see whether it runs"))
 
 
 def _mail(channel: MailChannel, message: Message, now: datetime, address: str) -> str:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from agents.notifications.delivering import NotDelivered, deliver
+from agents.notifications.publishing import DecisionPublisher
 from agents.notifications.settings_file import load_settings
 from agents.notifications.subscribed import tell_subscribers
 from agents.service import fault_points
@@ -43,17 +44,19 @@ class NotificationsOptions(AgentOptions):
     Attributes:
         messages_of_a_cycle: that are sent; others wait for the next one.
         incidents_of_a_cycle: that are kept open, the gravest first; further ones follow when there are fewer.
+        decisions_of_a_cycle: that a channel publishes; others wait for the next one.
     """
 
     messages_of_a_cycle: int = Field(default=200, ge=1)
     incidents_of_a_cycle: int = Field(default=500, ge=1)
+    decisions_of_a_cycle: int = Field(default=5000, ge=1)
 
 
 class NotificationsAgent(Agent[NotificationsOptions]):
-    """Opens and closes incidents, plans messages about them, and sends what is due."""
+    """Opens and closes incidents, plans messages about them, sends what is due, and publishes decisions."""
 
     name = "notifications"
-    title = "notifications: sends incidents by mail, webhook and chat, at least once each"
+    title = "notifications: sends incidents by mail, webhook and chat, and decisions by STOMP, at least once each"
     options_type = NotificationsOptions
     is_feed = True
 
@@ -62,6 +65,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
         super().__init__(options, process)
         self.settings: Callable[[Path | None], NotificationSettings] = load_settings
         self.deliver: Deliver = deliver
+        self.publisher = DecisionPublisher()
         self.readers: Callable[[], Iterable[Reader]] = readers
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -83,6 +87,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
             counts["planned"] += tell_subscribers(connection, names, settings.subscriptions, context.now, most)
             fault_points.reach("after_write_before_commit")
         notes = self._send(context, settings, counts)
+        notes += self.publisher.run(context, settings, self.options.decisions_of_a_cycle, counts)
         return CycleReport(dict(counts), notes=tuple(notes))
 
     def _found(self, context: CycleContext) -> list[Incident]:

@@ -9,8 +9,9 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from broker.errors import BrokerError
@@ -29,6 +30,29 @@ GOODBYE_S = 2.0
 
 class StompFailed(BrokerError):
     """A message did not get through, or no receipt came for it; nothing secret is in its words."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message.
+
+    Attributes:
+        number: the same at each try, and that of its receipt.
+        headers: beside those of the protocol.
+        body: JSON.
+    """
+
+    number: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Published:
+    """What came of messages: the first ``confirmed`` have receipts; ``failure``: why the others have none."""
+
+    confirmed: int
+    failure: BrokerError | None = None
 
 
 class _Heard:
@@ -53,48 +77,54 @@ class _Heard:
 
 
 def publish(
-    channel: StompChannel,
-    headers: Mapping[str, str],
-    body: bytes,
-    number: str,
-    password: str | None,
-    left_s: Callable[[], float],
-) -> str:
-    """Send one message, and wait for its receipt.
+    channel: StompChannel, messages: Sequence[Outgoing], password: str | None, left_s: Callable[[], float]
+) -> Published:
+    """Send messages over one connection, in order, and wait for the receipt of each.
 
     Args:
         channel: where to.
-        headers: of the message.
-        body: of the message.
-        number: of the message: the same at each try, and that of its receipt.
+        messages: to send.
         password: with which it logs in.
         left_s: seconds that are left for all of it.
 
-    Raises:
-        StompFailed: it was refused, or no receipt came in time; without a receipt it may have got through.
+    Returns:
+        How many of the first ones have receipts, and why the others have none; without one it may have got through.
     """
     if stomp is None:
-        raise StompFailed("stomp.py is not installed", channel.where, 'pip install "gridbroker[stomp]"')
-    heard = _Heard()
-    given = {**headers, RECEIPT: number} | ({PERSISTENT: "true"} if channel.persistent else {})
-    with _connection(channel, heard) as connection:
+        return Published(0, StompFailed("stomp.py is not installed", channel.where, 'pip install "gridbroker[stomp]"'))
+    heard, confirmed, with_receipt = _Heard(), 0, set[str]()
+    with _connection(channel, heard, left_s) as connection:
         try:
             connection.connect(channel.username, password, with_connect_command=True)
-            _await(heard, channel, "connected", "", left_s)
-            connection.send(channel.destination, body, content_type="application/json", headers=given)
-            _await(heard, channel, "receipt", number, left_s)
-        except StompException as error:
+            _await(heard, channel, "connected", left_s)
+            # where the connection is cut meanwhile, what was heard until then says how far it came
+            with contextlib.suppress(StompException):
+                for one in messages:
+                    connection.send(
+                        channel.destination, one.body, content_type="application/json", headers=_headers(channel, one)
+                    )
+            while confirmed < len(messages):
+                with_receipt.add(_await(heard, channel, "receipt", left_s))
+                while confirmed < len(messages) and messages[confirmed].number in with_receipt:
+                    confirmed += 1
+        except StompFailed as error:
+            return Published(confirmed, error)
+        except StompException:
             what = "not reached, not trusted, or the connection was cut"
-            raise StompFailed(what, channel.where, "see whether it runs, and its certificate") from error
-        with contextlib.suppress(StompException, OSError):  # it has the message: the rest is politeness
+            return Published(confirmed, StompFailed(what, channel.where, "see whether it runs, and its certificate"))
+        with contextlib.suppress(StompException, OSError):  # it has the messages: the rest is politeness
             connection.disconnect()
             heard.said.get(timeout=GOODBYE_S)
-    return "receipt"
+    return Published(confirmed)
+
+
+def _headers(channel: StompChannel, one: Outgoing) -> dict[str, str]:
+    return {**one.headers, RECEIPT: one.number} | ({PERSISTENT: "true"} if channel.persistent else {})
 
 
 @contextmanager
-def _connection(channel: StompChannel, heard: _Heard) -> Iterator[Any]:
-    """A connection that is not tried again by itself; its thread has ended when the block has."""
+def _connection(channel: StompChannel, heard: _Heard, left_s: Callable[[], float]) -> Iterator[Any]:
+    """A connection that is not tried again by itself, cut off in time; its thread has ended when the block has."""
     at, threads = (channel.host, channel.at_port), list[threading.Thread]()
     beat_ms = int(channel.heart_beat_s * 1000)
     made = stomp.Connection12(
@@ -116,20 +146,29 @@ def _connection(channel: StompChannel, heard: _Heard) -> Iterator[Any]:
     made.set_listener("heard", heard)
     if channel.security == "tls":
         made.set_ssl([at], ca_certs=None if channel.ca_file is None else str(channel.ca_file))
+    # to send takes as long as the other side takes to read
+    watchdog = threading.Timer(max(left_s(), 0.001), _cut, (made,))
+    watchdog.daemon = True
+    watchdog.start()
     try:
         yield made
     finally:
+        watchdog.cancel()
         made.transport.running = False
-        open_one = made.transport.socket
-        if open_one is not None:
-            with contextlib.suppress(OSError):
-                socket.socket.shutdown(open_one, socket.SHUT_RDWR)
+        _cut(made)
         for thread in threads:
             thread.join(GOODBYE_S)
 
 
-def _await(heard: _Heard, channel: StompChannel, kind: str, number: str, left_s: Callable[[], float]) -> None:
-    """Wait until something is said.
+def _cut(made: Any) -> None:
+    open_one = made.transport.socket
+    if open_one is not None:
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(open_one, socket.SHUT_RDWR)
+
+
+def _await(heard: _Heard, channel: StompChannel, kind: str, left_s: Callable[[], float]) -> str:
+    """Wait until something of this kind is said; returns its number.
 
     Raises:
         StompFailed: an error was said, the connection was cut, or nothing was said in time.
@@ -143,6 +182,9 @@ def _await(heard: _Heard, channel: StompChannel, kind: str, number: str, left_s:
         if said == "error":
             raise StompFailed(f"answered with an error: {words}", channel.where, "see its log, and the login")
         if said == "disconnected":
-            raise StompFailed(f"the connection was cut before the {kind}", channel.where, "see its log")
-        if (said, words) == (kind, number):
-            return
+            what = f"the connection was cut before the {kind}"
+            if left_s() <= 0:
+                what = f"no {kind} within {channel.time_limit_s:g} s"
+            raise StompFailed(what, channel.where, "see its log")
+        if said == kind:
+            return words

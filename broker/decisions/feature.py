@@ -33,4 +33,5 @@ FEATURE = Feature(
         "broker.decisions.pages.tasks",
         "broker.decisions.pages.rules",
     ),
+    decision_bodies="broker.decisions.routes.published:bodies",
 )

@@ -14,7 +14,7 @@ FEATURE = Feature(
             "broker.notifications.commands.notify:app",
             "Notifications: channels and rules, messages sent, a test.",
             place=95,
-            watched=("notify history",),
+            watched=("notify history", "notify decisions"),
         ),
     ),
     routes=("broker.notifications.routes.notifications",),

@@ -108,10 +108,15 @@ def passing_codes(brokerage: str) -> frozenset[str]:
 
 
 def pins_in(connection: sa.Connection, decision: Decision, decided_at: datetime) -> list[Pin]:
-    """The pins of queues that the decision chose or rejected; a pin of a queue holds for its pseudo-queues."""
+    """The pins of queues that the decision chose or rejected when it was made."""
+    return pins_among(held_pins(connection, decided_at), decision)
+
+
+def pins_among(held: Sequence[Pin], decision: Decision) -> list[Pin]:
+    """Those of these pins that are of queues which the decision chose or rejected, or of their pseudo-queues. Pure."""
     names = {*decision.rejected, *(one.name for one in decision.candidates)}
     queues = {name.partition("/")[0] for name in names} | names
-    return [pin for pin in held_pins(connection, decided_at) if pin.queue in queues]
+    return [pin for pin in held if pin.queue in queues]
 
 
 NUCLEUS = "nucleus"
@@ -226,6 +231,13 @@ def _explained(
         return found.model_copy(update={"position": position, "missing": lacking})
 
     return evaluated
+
+
+def as_made(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[ExplainedDecision]:
+    """Decisions as answers, without what depends on when somebody asks: position, what is missing, what would help."""
+    moments = {stored.origin.decided_at for stored in decisions}
+    held = {moment: held_pins(connection, moment) for moment in moments}
+    return [explained(one, pins_among(held[one.origin.decided_at], one.record.decision), None) for one in decisions]
 
 
 def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | None) -> ExplainedDecision:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from agents.notifications.delivering import deliver
 from agents.notifications.settings_file import load_settings
-from broker.notifications.model.channels import AnyChannel, MailChannel
+from broker.notifications.model.channels import AnyChannel, MailChannel, StompChannel
 from broker.notifications.model.messages import Message
 from broker.notifications.model.rules import NotificationRule
 from broker.store.query_context import Answer, known_name
@@ -18,13 +18,14 @@ Deliver = Callable[[AnyChannel, Message, datetime, str], str]
 
 
 class ChannelLine(Answer):
-    """A channel: its name, kind, and where it leads, without secrets."""
+    """A channel: its name, kind, and where it leads, without secrets; ``decisions``: which it publishes, in words."""
 
     channel: str
     kind: str
     where: str
     rules: tuple[str, ...]
     takes_subscribers: bool
+    decisions: str | None
 
 
 class RuleInWords(Answer):
@@ -63,11 +64,16 @@ def notifying(folder: Path | None) -> Notifying:
         ChannelLine(
             channel=name, kind=channel.kind, where=channel.where,
             rules=tuple(rule.name for rule in settings.rules if name in rule.to),
-            takes_subscribers=name in asked.channels or name == asked.mail,
+            takes_subscribers=name in asked.channels or name == asked.mail, decisions=_published(channel),
         )
         for name, channel in settings.channels.items()
     )  # fmt: skip
     return Notifying(channels=lines, rules=tuple(_in_words(rule) for rule in settings.rules))
+
+
+def _published(channel: AnyChannel) -> str | None:
+    wanted = channel.decisions if isinstance(channel, StompChannel) else None
+    return None if wanted is None else wanted.in_words
 
 
 def _in_words(rule: NotificationRule) -> RuleInWords:

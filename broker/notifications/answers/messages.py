@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from broker.notifications.statements import outbox_rows
+from broker.notifications.answers.streams import as_channel
+from broker.notifications.statements import outbox_rows, stream_rows
 from broker.notifications.statements.outbox_rows import ChannelStanding
 from broker.redaction import HIDDEN
 from broker.store.query_context import Answer, Asking
@@ -99,8 +100,12 @@ def _line(row: dict[str, Any], with_addresses: bool) -> MessageLine:
 
 
 def standings(asking: Asking) -> list[ChannelStanding]:
-    """How each channel fares that has, or had in the last day, a message."""
-    return outbox_rows.standing(asking.connection, asking.now)
+    """How each channel fares: that has, or had in the last day, a message, and that publishes decisions."""
+    found = outbox_rows.standing(asking.connection, asking.now)
+    ill = {one.channel for one in found if fails(one)}
+    streams = [as_channel(one) for one in stream_rows.standing(asking.connection)]
+    # a channel by which neither goes is one alarm
+    return found + [one for one in streams if one.channel not in ill]
 
 
 def fails(one: ChannelStanding) -> bool:

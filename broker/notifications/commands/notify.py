@@ -1,4 +1,4 @@
-"""``broker notify list|history|test``: rules and channels, messages sent, and whether a channel works."""
+"""``broker notify``: rules and channels, messages and decisions sent, and whether a channel works."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from broker.cli.context import asked, duration, settings_of
 from broker.cli.output import Column, print_json, print_table, remark
-from broker.notifications.answers import channels, messages
+from broker.notifications.answers import channels, messages, streams
 from broker.notifications.answers.messages import MessageFilters, State
 
 app = typer.Typer(no_args_is_help=True)
@@ -29,10 +29,12 @@ def list_channels(context: typer.Context, as_json: Json = False) -> None:
         print_json(found)
         return
     rows = [
-        (one.channel, one.kind, one.where, ", ".join(one.rules) or "-", "yes" if one.takes_subscribers else "no")
+        (one.channel, one.kind, one.where, ", ".join(one.rules) or "-", "yes" if one.takes_subscribers else "no",
+         one.decisions or "-")
         for one in found.channels
-    ]
-    print_table(("channel", "kind", "where", "rules", "subscribers"), rows, title="Channels")
+    ]  # fmt: skip
+    columns = ("channel", "kind", "where", "rules", "subscribers", Column("decisions", give_up=1))
+    print_table(columns, rows, title="Channels")
     told = [(one.rule, one.tells, ", ".join(one.to), one.quiet or "-") for one in found.rules]
     print_table(("rule", "tells", "to", Column("quiet", give_up=1)), told, title="Rules")
 
@@ -67,6 +69,26 @@ def history(
         for one in found.messages
     ]  # fmt: skip
     print_table(columns, rows, title="Messages")
+
+
+@app.command()
+def decisions(context: typer.Context, as_json: Json = False) -> None:
+    """Decisions that channels publish: how far that has come, what waits, and why the last try failed."""
+    with asked(context) as asking:
+        found = streams.stream_list(asking)
+    if as_json:
+        print_json(found)
+        return
+    columns = (
+        "channel", "state", "sent", "backlog", "tries", Column("last sent", give_up=3), Column("lost", give_up=2),
+        Column("unknown", give_up=4), Column("detail", give_up=1),
+    )  # fmt: skip
+    rows = [
+        (one.channel, one.state, one.sent, one.backlog, one.tries, one.sent_at or "-", one.lost, one.unknown,
+         one.detail or "-")
+        for one in found.streams
+    ]  # fmt: skip
+    print_table(columns, rows, title="Decisions")
 
 
 def _state(text: str | None) -> State | None:

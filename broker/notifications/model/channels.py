@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from broker.notifications.model.publishing import PublishedDecisions
+from broker.notifications.model.terms import Terms
 
 _ADDRESS = r"^[^@\s<>,;:\"()\[\]\\\x00-\x1f\x7f]+@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$"
 MailAddress = Annotated[str, Field(max_length=254, pattern=_ADDRESS)]
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-class Terms(BaseModel):
-    """Base of all settings of notifications: unknown names are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Channel(Terms):
@@ -135,6 +132,7 @@ class StompChannel(Channel):
         destination: such as ``/topic/grid.alarms``.
         persistent: whether the message broker is asked to keep messages on disk.
         heart_beat_s: how often each side says at least that it is there; 0: not.
+        decisions: those that are published to the destination; None: none are.
     """
 
     kind: Literal["stomp"]
@@ -148,6 +146,7 @@ class StompChannel(Channel):
     destination: str = Field(pattern=r"^[^\x00-\x20\x7f]{1,500}$")
     persistent: bool = True
     heart_beat_s: float = Field(default=10.0, ge=0, le=60)
+    decisions: PublishedDecisions | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> StompChannel:

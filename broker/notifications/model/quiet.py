@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from broker.domain.incident import GRAVITY, Severity
-from broker.notifications.model.channels import Terms
+from broker.notifications.model.terms import Terms
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

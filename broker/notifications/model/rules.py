@@ -12,8 +12,9 @@ from pydantic import Field, field_validator, model_validator
 
 from broker.domain.incident import GRAVITY, Incident, Severity
 from broker.errors import did_you_mean
-from broker.notifications.model.channels import AnyChannel, MailChannel, Terms, usable_address
+from broker.notifications.model.channels import AnyChannel, MailChannel, usable_address
 from broker.notifications.model.quiet import QuietHours
+from broker.notifications.model.terms import Terms
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Pattern = Annotated[str, Field(min_length=1, max_length=128)]

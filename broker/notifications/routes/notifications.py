@@ -13,10 +13,11 @@ from broker.api.asking import At, Moment, TaskId, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import State, Who, editor
-from broker.notifications.answers import channels, messages, subscriptions
+from broker.notifications.answers import channels, messages, streams, subscriptions
 from broker.notifications.answers.channels import Notifying
 from broker.notifications.answers.messages import MessageFilters, MessageList
 from broker.notifications.answers.messages import State as MessageState
+from broker.notifications.answers.streams import StreamList
 from broker.notifications.answers.subscriptions import Subscriber, TaskSubscriptions
 
 router = guarded_router(tag="notifications")
@@ -58,6 +59,15 @@ def list_notifications(
     with asking(api, at) as asked:
         found = messages.message_list(asked, wanted)
     return answer(request, found, items="messages")
+
+
+@router.get("/notifications/decisions", response_model=StreamList)
+@allow(READ_NAMES)
+def list_decision_streams(request: Request, api: State, at: At = None) -> Response:
+    """The channels that publish decisions: how far that has come, what waits, and why the last try failed."""
+    with asking(api, at) as asked:
+        found = streams.stream_list(asked)
+    return answer(request, found, items="streams")
 
 
 @router.get("/tasks/{task}/subscriptions", response_model=TaskSubscriptions)

@@ -73,11 +73,22 @@ def health_gauges(health: Health) -> Iterator[Metric]:
     )
     for channel, state, count in health.messages:
         messages.add_metric((channel, state), count)
+    streams = GaugeMetricFamily(
+        "broker_published_decisions", "Decisions published: sent, lost, backlog (up to 100,000).",
+        labels=("channel", "state"),
+    )  # fmt: skip
+    failing = GaugeMetricFamily(
+        "broker_published_decisions_failing", "1 where the last try to publish decisions failed.", labels=("channel",)
+    )
+    for channel, sent, lost, is_failing, backlog in health.streams:
+        for state, count in (("sent", sent), ("lost", lost), ("backlog", backlog)):
+            streams.add_metric((channel, state), count)
+        failing.add_metric((channel,), is_failing)
     known = GaugeMetricFamily("broker_alarms_acknowledged", "Alarms that somebody looks at.")
     known.add_metric((), health.acknowledged)
     size = GaugeMetricFamily("broker_database_bytes", "Size of the database.")
     size.add_metric((), health.database_bytes)
-    yield from (closed, held, paused, messages, known, size)
+    yield from (closed, held, paused, messages, streams, failing, known, size)
 
 
 def job_gauges(jobs: Iterable[tuple[str, str, str, int]]) -> Iterator[Metric]:

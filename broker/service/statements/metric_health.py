@@ -28,6 +28,10 @@ _MESSAGES = sa.text("""
         CASE WHEN state = 'waiting' AND tries > 0 THEN 'failing' ELSE state END AS state, count(*)
     FROM broker.notifications WHERE ended_at IS NULL OR ended_at > clock_timestamp() - interval '1 day'
     GROUP BY 1, 2 ORDER BY 1, 2""")
+_STREAMS = sa.text("""
+    SELECT channel, sent, lost, CASE WHEN tries > 0 THEN 1 ELSE 0 END, (
+        SELECT count(*) FROM (SELECT FROM broker.decisions AS d WHERE d.id > s.position LIMIT 100000) AS later)
+    FROM broker.decision_streams AS s ORDER BY channel""")
 _ALARMS_ACKNOWLEDGED = sa.text("""
     SELECT count(*) FROM broker.acknowledged_alarms WHERE ended_at IS NULL AND until > clock_timestamp()""")
 _SIZE = sa.text("SELECT pg_database_size(current_database())")
@@ -46,6 +50,8 @@ class Health:
         paused: agents, and by whom: ``brake`` or ``operator``.
         plugin: calls of the plug-in by hour, brokerage, outcome and reason.
         messages: of notifications by channel and state, of those that ended the last day's.
+        streams: channels that publish decisions, with what was sent, what was lost, whether the last try was in vain,
+            and how many stored decisions were not looked at, up to 100,000.
         acknowledged: alarms that somebody looks at.
         database_bytes: size of the database.
     """
@@ -55,6 +61,7 @@ class Health:
     paused: Sequence[tuple[str, str]]
     plugin: Sequence[tuple[datetime, str, str, str, int]]
     messages: Sequence[tuple[str, str, int]]
+    streams: Sequence[tuple[str, int, int, int, int]]
     acknowledged: int
     database_bytes: int
 
@@ -67,6 +74,7 @@ def read_health(connection: sa.Connection) -> Health:
         _rows(connection, _PAUSED, brake=BRAKE),
         _rows(connection, _PLUGIN),
         _rows(connection, _MESSAGES),
+        _rows(connection, _STREAMS),
         int(connection.scalar(_ALARMS_ACKNOWLEDGED) or 0),
         int(connection.scalar(_SIZE) or 0),
     )

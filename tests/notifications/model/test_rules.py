@@ -78,7 +78,7 @@ def test_the_examples_in_the_shipped_file_are_good(tmp_path: Path) -> None:
     head, _, rest = text.partition("channels:")
     (tmp_path / FILE).write_text(head + "channels:" + rest.replace("\n#", "\n"))
     found = load_settings(tmp_path)
-    assert (len(found.channels), len(found.rules), found.subscriptions.mail) == (4, 3, "ops")
+    assert (len(found.channels), len(found.rules), found.subscriptions.mail) == (5, 3, "ops")
 
 
 def with_rule(**given: Any) -> dict[str, Any]:

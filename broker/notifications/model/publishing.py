@@ -1,0 +1,72 @@
+"""Which decisions a channel publishes, and what makes each a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+from pydantic import Field
+
+from broker.codec.work_owner import owner_of
+from broker.domain.decisions import DecisionRecord
+from broker.notifications.model.terms import Terms
+
+DECISION_HEADER = "X-Gridbroker-Decision"
+LOST_HEADER = "X-Gridbroker-Lost"
+Pattern = Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class PublishedDecisions(Terms):
+    """The decisions that a channel publishes: those for which all that is named fits; ``*`` is any characters.
+
+    Attributes:
+        brokerages: names of brokerages.
+        shares: global shares.
+        vos: VOs.
+    """
+
+    brokerages: tuple[Pattern, ...] = ("*",)
+    shares: tuple[Pattern, ...] = ("*",)
+    vos: tuple[Pattern, ...] = ("*",)
+
+    def wants(self, record: DecisionRecord) -> bool | None:
+        """Whether a decision is published; None where the filter asks for what is not stored with it. Pure."""
+        if not _fits(record.decision.brokerage, self.brokerages):
+            return False
+        asked = [(self.shares, "gshare"), (self.vos, "vo")]
+        narrow = [(patterns, name) for patterns, name in asked if "*" not in patterns]
+        if not narrow:
+            return True
+        owner = owner_of(record.work)
+        known = [(getattr(owner, name), patterns) for patterns, name in narrow]
+        if any(value is not None and not _fits(value, patterns) for value, patterns in known):
+            return False
+        return None if any(value is None for value, _ in known) else True
+
+    @property
+    def in_words(self) -> str:
+        """The filter in words."""
+        named = (("brokerage", self.brokerages), ("share", self.shares), ("VO", self.vos))
+        parts = [f"{what} {', '.join(patterns)}" for what, patterns in named if "*" not in patterns]
+        return "; ".join(parts) or "all"
+
+
+def confirmed_position(sent: Sequence[int], confirmed: int, scanned: int) -> int | None:
+    """Up to which number decisions are done with, in order.
+
+    Args:
+        sent: numbers of the decisions that were sent, rising.
+        confirmed: so many of the first of them have a receipt.
+        scanned: number up to which decisions were looked at.
+
+    >>> confirmed_position([3, 5, 9], 2, 12), confirmed_position([3, 5, 9], 3, 12), confirmed_position([3], 0, 12)
+    (5, 12, None)
+    """
+    if confirmed == len(sent):
+        return scanned
+    return sent[confirmed - 1] if confirmed else None
+
+
+def _fits(word: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(word, pattern) for pattern in patterns)
