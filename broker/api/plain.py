@@ -6,6 +6,7 @@ Commands write them too, also where the extra ``api`` is not installed: nothing 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -59,3 +60,8 @@ def _rarer(value: Any) -> Any:
     if to_list is not None:
         return plain(to_list())
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def as_json(document: Any) -> bytes:
+    """A plain document as JSON, without blanks."""
+    return json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from broker.access.names import hidden
-from broker.api.plain import plain
+from broker.api.plain import as_json, plain
 from broker.api.problems import FieldProblem, Problem
 
 T = TypeVar("T")
@@ -162,11 +162,6 @@ def _timeless(document: Any) -> Any:
     if document.get("counted_at") == document.get("now"):
         moment = moment | {"counted_at"}  # it was counted for the question
     return {name: value for name, value in document.items() if name not in moment}
-
-
-def as_json(document: Any) -> bytes:
-    """A plain document as JSON, without blanks."""
-    return json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
 
 
 def stream(request: Request, items: Iterable[BaseModel | Mapping[str, Any]]) -> Response:

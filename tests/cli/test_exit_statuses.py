@@ -45,6 +45,7 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "links": (),
     "match": ("",),
     "match-job": ("--queue", "Q", "--site", "S", "--ce", "C", "--vo", "atlas"),
+    "notify decisions": (),
     "notify history": (),
     "nucleus": (),
     "outcomes": (),

@@ -18,8 +18,8 @@ from starlette.responses import Response
 
 from broker.access.names import hidden
 from broker.api.asking import asking
-from broker.api.plain import plain
-from broker.api.presenting import JSON, as_json, tagged
+from broker.api.plain import as_json, plain
+from broker.api.presenting import JSON, tagged
 from broker.api.problems import Problem
 from broker.api.state import ApiState
 from broker.decisions.answers.decision import task_decision

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from broker.api.presenting import as_json, plain
+from broker.api.plain import as_json, plain
 from broker.decisions.answers.decision import as_made
 from broker.domain.decisions import StoredDecision
 

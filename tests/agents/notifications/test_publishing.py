@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from agents.notifications.publishing import OF_A_BATCH
-from broker.api.presenting import plain
+from broker.api.plain import plain
 from broker.codec.compression import pack_work
 from broker.decisions.answers.decision import task_decision
 from broker.domain.decisions import DecisionRecord, Origin
