@@ -17,7 +17,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from agents.brokerage.grid_reading import GridReader  # noqa: E402
 from agents.service.configuration import config_file  # noqa: E402
-from benchmarks.measuring import NOW, loaded, report  # noqa: E402
+from benchmarks.measuring import NOW, asked_folder, loaded, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
 from benchmarks.scenario_users import give_to_users  # noqa: E402
 from benchmarks.stages import measured  # noqa: E402
@@ -74,8 +74,9 @@ def _cycle(
 
 def main() -> None:
     """Measure all cases and report."""
+    folder = asked_folder()
     rows = [measure(*case) for case in CASES] + [measure(*CASES[0], new_weight=True)]
-    report("analysis", rows, seconds="CPU time of all threads", reference="benchmarks/plain_rules.py")
+    report(folder, "analysis", rows, seconds="CPU time of all threads", reference="benchmarks/plain_rules.py")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +23,7 @@ import sqlalchemy as sa
 from fastapi import FastAPI
 
 from benchmarks.bench_match import QUEUES, _check, _measure, _prepare
-from benchmarks.measuring import RESULTS, report
+from benchmarks.measuring import folder_argument, report
 from benchmarks.plain_client import PlainClient
 from broker.access.policies import Identity
 from broker.api.process import serving
@@ -51,7 +50,7 @@ def main() -> None:
                 database, Path(folder), asked.jobs, asked.processes, asked.servers, asked.seconds
             )
     target = f"matches >= {MATCH_RATIO} x the direct call; decision p95 <= {DECISION_RATIO:g} x a bare route"
-    report("api", [row], target=target)
+    report(asked.folder, "api", [row], target=target)
 
 
 def _arguments() -> argparse.Namespace:
@@ -60,9 +59,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS))
+    folder_argument(parser)
     asked = parser.parse_args()
-    sys.argv[1:] = [asked.folder]  # where the report goes
     return asked
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.columns import ColumnScenario
-from benchmarks.measuring import NOW, loaded, report
+from benchmarks.measuring import NOW, asked_folder, loaded, report
 from broker.domain.arrays import Ints
 from broker.domain.placements import JobFileTable, JobTable, Placement, TaskSeen
 from broker.store.connection.database import Database
@@ -130,8 +130,9 @@ def measure(datasets: int, files: int, batches: int = BATCHES) -> dict[str, Any]
 
 def main() -> None:
     """Measure and report."""
+    folder = asked_folder()
     rows = [measure(FILES // files, files) for files in FILES_OF_A_DATASET]
-    report("claim", rows, target="us_a_file is the same for all sizes of datasets, and so are the batches")
+    report(folder, "claim", rows, target="us_a_file is the same for all sizes of datasets, and so are the batches")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from benchmarks.bench_parts import brokers, copy_of
-from benchmarks.measuring import cpu_of, loaded, report
+from benchmarks.measuring import asked_folder, cpu_of, loaded, report
 from benchmarks.scenario import NOW, make_scenario
 from broker.store.connection.database import Database
 
@@ -120,12 +120,13 @@ def measure(database: Database, number: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and report."""
+    folder = asked_folder()
     with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED)) as database:
         rows = [measure(database, number) for number in range(ROUNDS)]
     names = ("cycle_over_bare", "service_over_bare", "service_cpu_over_bare")
     medians = {name: statistics.median(row[name] for row in rows) for name in names}
     print(", ".join(f"{name} {value:.2f} x" for name, value in medians.items()))
-    report("cycle", rows, medians=medians, target="service_over_bare <= 2.5, peak_mb < 1024")
+    report(folder, "cycle", rows, medians=medians, target="service_over_bare <= 2.5, peak_mb < 1024")
 
 
 if __name__ == "__main__":

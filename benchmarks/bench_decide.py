@@ -14,7 +14,7 @@ from typing import Any
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
-from benchmarks.measuring import loaded, read_cycle, report  # noqa: E402
+from benchmarks.measuring import asked_folder, loaded, read_cycle, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
 from benchmarks.stages import measured  # noqa: E402
 from broker.brokerages.production_job.brokerage import chain  # noqa: E402
@@ -39,10 +39,11 @@ def measure(tasks: int, queues: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure all cases and report."""
+    folder = asked_folder()
     rows = [measure(*case) for case in CASES]
     for row in rows:
         row["cell_against_reference"] = row["ns_per_cell"] / rows[0]["ns_per_cell"]
-    report("decide", rows, seconds="CPU time of all threads", reference="benchmarks/plain_rules.py")
+    report(folder, "decide", rows, seconds="CPU time of all threads", reference="benchmarks/plain_rules.py")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.many_decisions import fill, sizes, stored
-from benchmarks.measuring import NOW, RESULTS, loaded, report
+from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.decisions.answers.agent_cycle import broker_once
 from broker.grid.answers.queues import queues
@@ -80,7 +80,7 @@ def measure(database: Database) -> dict[str, float]:
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
+    folder_argument(parser)
     parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     parser.add_argument("--fill-only", action="store_true", help="fill the database and measure nothing")
@@ -94,6 +94,7 @@ def main() -> None:
             return
         figures = measure(database)
     report(
+        asked.folder,
         "decisions_store",
         [{"rows": rows, **figures}],
         target="explain_p95_ms < 80, lists < 150 ms, gb_of_14_days_of_100000 < 2",

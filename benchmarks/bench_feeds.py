@@ -22,7 +22,7 @@ from agents.feeds.cric import CricAgent, CricOptions
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.service.base import CycleContext
 from agents.service.configuration import ProcessSettings
-from benchmarks.measuring import NOW, report
+from benchmarks.measuring import NOW, asked_folder, report
 from broker.feeds.model.rucio.answers import Did
 from broker.simulation.model.demo.grid_documents import GridSize, cric_documents
 from broker.store.connection.database import Database
@@ -156,12 +156,15 @@ def oldest_answer_s(database: Database, at_s: float) -> float:
 
 def main() -> None:
     """Measure and report."""
+    reports = asked_folder()
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
         server = EmbeddedServer(Path(folder) / "home")
         with Database(server.start(), on_close=server.stop) as database:
             upgrade(database)
-            report("feeds_import", imports(database, Path(folder)), queues=SIZE.queues, endpoints=3 * SIZE.sites)
-            report("feeds_replicas", [freshness(database)])
+            report(
+                reports, "feeds_import", imports(database, Path(folder)), queues=SIZE.queues, endpoints=3 * SIZE.sites
+            )
+            report(reports, "feeds_replicas", [freshness(database)])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 from benchmarks.flow_problems import grid_problem  # noqa: E402
-from benchmarks.measuring import report  # noqa: E402
+from benchmarks.measuring import asked_folder, report  # noqa: E402
 from broker.flow.model.cycle import decide  # noqa: E402
 from broker.flow.model.program import FlowProgram  # noqa: E402
 from broker.flow.model.rounding import broken_limits  # noqa: E402
@@ -48,8 +48,9 @@ def measure(chunks: int, queues: int, seed: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure all cases and report."""
+    folder = asked_folder()
     rows = [measure(*case, seed) for case in CASES for seed in SEEDS]
-    report("flow", rows, target="3,000 chunks x 220 queues: cpu_s <= 10, gap <= 0.01, limits_broken 0")
+    report(folder, "flow", rows, target="3,000 chunks x 220 queues: cpu_s <= 10, gap <= 0.01, limits_broken 0")
 
 
 if __name__ == "__main__":

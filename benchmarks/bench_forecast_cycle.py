@@ -21,7 +21,7 @@ from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ProcessSettings
 from agents.service.cycle import open_run, run_cycle
-from benchmarks.measuring import NOW, loaded, report
+from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import SHARES, make_scenario
 from benchmarks.server_use import ServerWatch, postmaster_of
 from broker.forecasts.answers.forecasts import queue_forecasts, task_start
@@ -140,6 +140,7 @@ def look_ups(database: Database) -> dict[str, float]:
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
+    folder_argument(parser)
     parser.add_argument("--queues", type=int, default=500)
     parser.add_argument("--tasks", type=int, default=20_000)
     parser.add_argument("--jobs", type=int, default=200_000)
@@ -156,7 +157,7 @@ def main() -> None:
         cycle(database, "production_job", 0.0, CycleRequest(task_ids=(int(task),)))
         rolled = [rollout(database, given.hours, cycle_s) for cycle_s in (600.0,)]
         print(rolled, flush=True)
-    report("forecast_cycle", rows, look_ups=told, rollouts=rolled)
+    report(given.folder, "forecast_cycle", rows, look_ups=told, rollouts=rolled)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 import psycopg
 import sqlalchemy as sa
 
-from benchmarks.measuring import NOW, RESULTS, cpu_of, report
+from benchmarks.measuring import NOW, cpu_of, folder_argument, report
 from broker.domain.arrays import Floats
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.statements.job_match import Matcher
@@ -57,7 +56,7 @@ def main() -> None:
             _check(database, row["matches"])
     row["matches_per_s"] = row["matches"] / row["seconds"]
     target = "matches_per_s >= 2000, median < 5 ms, first_follow_s < 5; 8 matchers, 1,000,000 jobs, 2 cores"
-    report("match", [row], target=target)
+    report(asked.folder, "match", [row], target=target)
 
 
 def _arguments() -> argparse.Namespace:
@@ -65,9 +64,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--matchers", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS))
+    folder_argument(parser)
     asked = parser.parse_args()
-    sys.argv[1:] = [asked.folder]  # where the report goes
     return asked
 
 

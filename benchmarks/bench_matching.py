@@ -10,7 +10,6 @@ Usage: ``python -m benchmarks.bench_matching [--jobs N] [--rate R] [--workers N]
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from psycopg.rows import tuple_row
 
 from benchmarks.bench_match import _equal_shares
 from benchmarks.matching_clients import ask_directly, ask_over_http
-from benchmarks.measuring import NOW, RESULTS, cpu_of, report
+from benchmarks.measuring import NOW, cpu_of, folder_argument, report
 from benchmarks.waiting_store import store
 from benchmarks.waiting_work import Work, pilots_of
 from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
@@ -59,7 +58,7 @@ def main() -> None:
         _check(database, row, sent)
         row["memory_mb"] = row["api_server_mb"] + row["workers_mb"]
         row["disk_gb"] = _one(database, "SELECT pg_database_size(current_database())") / 1e9
-    report("matching", [row], target=TARGET)
+    report(asked.folder, "matching", [row], target=TARGET)
 
 
 def _arguments() -> argparse.Namespace:
@@ -77,9 +76,8 @@ def _arguments() -> argparse.Namespace:
         "--shared-buffers", default="256MB", help="Of PostgreSQL; those of the embedded one as it is shipped."
     )
     parser.add_argument("--home", type=Path)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS))
+    folder_argument(parser)
     asked = parser.parse_args()
-    sys.argv[1:] = [asked.folder]  # where the report goes
     return asked
 
 

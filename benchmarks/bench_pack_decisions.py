@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,7 +21,7 @@ from time import perf_counter, sleep
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks.measuring import NOW, RESULTS, loaded, report
+from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.decisions.answers.agent_cycle import broker_once
 from broker.store.connection.database import Database
@@ -167,17 +166,16 @@ def _worker(url: str, batch: int) -> SpawnProcess:
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
+    folder_argument(parser)
     parser.add_argument("--rows", type=int, default=ROWS, help="how many old decisions there are")
     parser.add_argument("--names", type=int, default=NAMES, help="queues that each of them rejects")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     asked = parser.parse_args()
-    sys.argv[1:] = [asked.folder]
     with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED), asked.home) as database:
         with database.begin() as connection:
             connection.execute(sa.text(_HUGE))
         figures = measure(database, asked.rows, asked.names, BATCH)
-    report("pack_decisions", [figures], target="all packed after a kill; no lock wait over 0.1 s")
+    report(asked.folder, "pack_decisions", [figures], target="all packed after a kill; no lock wait over 0.1 s")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from fastapi import FastAPI
 
 from benchmarks.bench_decisions_store import JOBS, QUEUES, ROWS, SEED, TASKS
 from benchmarks.many_decisions import fill, stored
-from benchmarks.measuring import NOW, RESULTS, loaded, report
+from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.api.app import create_app
 from broker.api.configuration import load
@@ -147,7 +147,7 @@ def row_of(one: Shown) -> dict[str, Any]:
 def main() -> None:
     """Measure and report; exit status 1 where a page is too slow or too large."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
+    folder_argument(parser)
     parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     parser.add_argument("--requests", type=int, default=40, help="how often each page is asked for")
@@ -165,7 +165,9 @@ def main() -> None:
             grown = asyncio.run(grown_bytes(app, asked.refreshes)) if asked.refreshes else None
     rows = [row_of(one) for one in pages]
     target = f"ratio < {MOST_RATIO:g}, bytes < {MOST_BYTES}"
-    report("pages", rows, target=target, decisions=decisions, refreshes=asked.refreshes, grown_bytes=grown)
+    report(
+        asked.folder, "pages", rows, target=target, decisions=decisions, refreshes=asked.refreshes, grown_bytes=grown
+    )
     bad = [row["page"] for row in rows if row["ratio"] >= MOST_RATIO or row["bytes"] >= MOST_BYTES]
     if bad:
         raise SystemExit(f"too slow or too large: {', '.join(bad)}")

@@ -45,7 +45,7 @@ from agents.service import configuration, registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import JobGeneration, ProcessSettings
 from agents.service.cycle import run_cycle
-from benchmarks.measuring import NOW, loaded, report
+from benchmarks.measuring import NOW, asked_folder, loaded, report
 from benchmarks.scenario import make_scenario
 from benchmarks.server_use import ServerWatch, postmaster_of
 from broker.decisions.answers.agent_cycle import run_leased
@@ -246,6 +246,7 @@ def main() -> None:
         mode, cycles, part, url = sys.argv[-4:]
         work(url, led_by(f"{AGENT}{MARK}{part}")[1], mode, int(cycles))
         return
+    folder = asked_folder()
     rows: list[dict[str, Any]] = []
     scenario = make_scenario(TASKS * (1 + CYCLES), QUEUES, JOBS * (1 + CYCLES), seed=SEED)
     with loaded(scenario, settings=_QUIET) as database:
@@ -258,7 +259,7 @@ def main() -> None:
         found[mode] = ratios(of_mode[::2], of_mode[1::2])
         print(f"two brokers over one, {mode}: " + ", ".join(f"{name} {x:.2f} x" for name, x in found[mode].items()))
     target = f"throughput >= 1.8 on 2 quiet cores; {CYCLES * TASKS} tasks"
-    report("parts", rows, ratios=found, cores=os.cpu_count(), target=target)
+    report(folder, "parts", rows, ratios=found, cores=os.cpu_count(), target=target)
 
 
 if __name__ == "__main__":

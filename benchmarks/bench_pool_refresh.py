@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.bench_pools import POOLS, QUEUES, SEED, pools, sites
-from benchmarks.measuring import NOW, report
+from benchmarks.measuring import NOW, asked_folder, report
 from broker.pools.statements.pool_refresh import new_mapping, write_mapping
 from broker.pools.statements.pool_registration import register
 from broker.pools.statements.resource_versions import ResourceText, current, publish
@@ -54,6 +54,7 @@ def refresh(database: Database, name: str, hours: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and report."""
+    reports = asked_folder()
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
         server = EmbeddedServer(Path(folder))
         with Database(server.start(), on_close=server.stop) as database:
@@ -71,7 +72,7 @@ def main() -> None:
                 stored = connection.scalar(sa.text("SELECT count(*) FROM broker.submit_pool_links"))
     if stored != rows[-1]["pairs"]:
         raise SystemExit(f"{stored} pairs are stored, {rows[-1]['pairs']} were found")
-    report("pool_refresh", rows, target="total_s < 5 with 1,000 pools and 5,000 queues")
+    report(reports, "pool_refresh", rows, target="total_s < 5 with 1,000 pools and 5,000 queues")
 
 
 if __name__ == "__main__":

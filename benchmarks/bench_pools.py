@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import best_of, report
+from benchmarks.measuring import asked_folder, best_of, report
 from broker.pools.model.description import NumberLiteral, RawValue
 from broker.pools.model.eligibility import match_pools
 from broker.pools.model.job_text import resolve_requirements
@@ -90,7 +90,8 @@ def measure(pool_count: int, queue_count: int, seed: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure and report."""
-    report("pools", [measure(POOLS, QUEUES, SEED)], target="read_pools_s + evaluate_s < 5")
+    folder = asked_folder()
+    report(folder, "pools", [measure(POOLS, QUEUES, SEED)], target="read_pools_s + evaluate_s < 5")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from agents.quality.decision_quality import DecisionQualityAgent, DecisionQualityOptions  # noqa: E402
 from agents.quality.measuring import measure_case  # noqa: E402
 from agents.service.configuration import ProcessSettings, load_profile  # noqa: E402
-from benchmarks.measuring import report  # noqa: E402
+from benchmarks.measuring import asked_folder, report  # noqa: E402
 from benchmarks.stored_cycles import day_of_cycles  # noqa: E402
 from broker.flow.model.quality import Measured  # noqa: E402
 from broker.store.decisions.stored_cycles import cycle_keys  # noqa: E402
@@ -63,7 +63,8 @@ def measure(tasks: int, queues: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure all cases and report."""
-    report("quality", [measure(*case) for case in CASES], target="1,000 chunks: cpu_s < 3")
+    folder = asked_folder()
+    report(folder, "quality", [measure(*case) for case in CASES], target="1,000 chunks: cpu_s < 3")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ CPU seconds of one process. SimPy is compared where it is installed; the project
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
-import sys
 from time import process_time
 from typing import Any
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
-from benchmarks.measuring import report  # noqa: E402
+from benchmarks.measuring import folder_argument, report  # noqa: E402
 from broker.simulation.model.events import EventQueue  # noqa: E402
 from broker.simulation.model.generated_grid import GridParameters, generate  # noqa: E402
 from broker.simulation.model.loop import ClosedLoop  # noqa: E402
@@ -78,15 +78,23 @@ def grid(policy: str, parameters: GridParameters) -> dict[str, Any]:
 
 def main() -> None:
     """Measure; with ``--full`` the grid of 200 queues, 100,000 cores and 500,000 jobs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    folder_argument(parser)
+    parser.add_argument("--full", action="store_true", help="200 queues, 100,000 cores and 500,000 jobs")
+    asked = parser.parse_args()
     ours, other = own_events(), simpy_events()
     print(f"events a second: {ours:,.0f}; SimPy: {'not installed' if other is None else f'{other:,.0f}'}")
-    if "--full" in sys.argv:
-        sys.argv.remove("--full")
+    if asked.full:
         rows = [grid("seed", GridParameters(days=3.0, queues=200, cores=100_000, jobs=500_000))]
     else:
         small = GridParameters(days=0.5, queues=20, cores=4000, warm_up_s=3600.0)
         rows = [grid(policy, small) for policy in ("random", "least_loaded", "seed", "flow")]
-    report("simulation", rows, target="500,000 jobs, 200 queues, 3 days with seed in 300 s on one core, below 2 GB")
+    report(
+        asked.folder,
+        "simulation",
+        rows,
+        target="500,000 jobs, 200 queues, 3 days with seed in 300 s on one core, below 2 GB",
+    )
 
 
 if __name__ == "__main__":

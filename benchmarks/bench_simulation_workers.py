@@ -9,9 +9,9 @@ and tells something only where nothing else is at work.
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,9 +96,15 @@ def row_of(way: Way, spent: Sequence[tuple[float, float]], alone: Sequence[tuple
 
 def main() -> None:
     """Measure; ``--short`` simulates a fifth of the time, of which starting processes is a large part."""
+    # not above: every process that is started imports this module, and the simulation needs none of that
+    from benchmarks.measuring import folder_argument, report
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    folder_argument(parser)
+    parser.add_argument("--short", action="store_true", help="a fifth of the time")
+    asked = parser.parse_args()
     grid = GRID
-    if "--short" in sys.argv:
-        sys.argv.remove("--short")
+    if asked.short:
         grid = GridChoice("full", GridParameters(days=0.1, queues=20, cores=4000, nuclei=5, warm_up_s=600.0))
     cases = [Case("seed", "seed", seed, grid) for seed in range(1, SEEDS + 1)]
     _run(cases[:1], 1, None)  # imports, and what is made once
@@ -112,13 +118,10 @@ def main() -> None:
         for number in range(ROUNDS):
             for way in ways if number % 2 == 0 else ways[::-1]:
                 spent[way.name].append(measure(way, cases))
-    # not above: every process that is started imports this module, and the simulation needs none of that
-    from benchmarks.measuring import report
-
     rows = [row_of(way, spent[way.name], spent[ways[0].name]) for way in ways]
     load = [round(one, 1) for one in os.getloadavg()]
     facts = {"target": "efficiency >= 0.85 a worker", "simulations": len(cases), "load": load}
-    report("simulation_workers", rows, **facts)
+    report(asked.folder, "simulation_workers", rows, **facts)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.bench_parts import MODES, brokers, copy_of
-from benchmarks.measuring import loaded, report
+from benchmarks.measuring import asked_folder, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.store.connection.database import Database
 
@@ -137,13 +137,14 @@ def _fitted(
 
 def main() -> None:
     """Measure and report."""
+    folder = asked_folder()
     rows = []
     for chunks, queues in SIZES:
         with loaded(make_scenario(chunks, queues, JOBS_A_CHUNK * chunks, seed=SEED)) as database:
             rows += [measure(database, chunks, queues, mode) for mode in MODES]
     found = formula(rows)
     print(", ".join(f"{name} {value:.3g}" for name, value in found.items()))
-    report("sizes", rows, formula=found)
+    report(folder, "sizes", rows, formula=found)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from benchmarks.measuring import report
+from benchmarks.measuring import asked_folder, report
 from broker.domain.queues import GpuSummary, QueueOffer
 from broker.matching.match_queue import SoftwareMatcherCache
 from broker.matching.need import Need, production_need
@@ -150,8 +150,12 @@ def measure(queues: int, tags: int, count: int, seed: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure and report."""
+    folder = asked_folder()
     report(
-        "software", [measure(QUEUES, TAGS, REQUIREMENTS, SEED)], target="match_s < 1, match_again_s ~ 0, peak_mb < 500"
+        folder,
+        "software",
+        [measure(QUEUES, TAGS, REQUIREMENTS, SEED)],
+        target="match_s < 1, match_again_s ~ 0, peak_mb < 500",
     )
 
 

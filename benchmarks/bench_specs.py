@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import process_time
 from typing import Any
 
-from benchmarks.measuring import report
+from benchmarks.measuring import asked_folder, report
 from broker.matching.specs.index import SpecIndex
 from tests.matching.specs.random_specs import Dice, random_job, random_node
 
@@ -18,7 +18,8 @@ GROUPS, NODES, SEED = (1_000, 10_000, 50_000), 300, 1
 
 def main() -> None:
     """Measure and report."""
-    report("specs", [measure(groups, NODES) for groups in GROUPS], nodes=NODES, seed=SEED)
+    folder = asked_folder()
+    report(folder, "specs", [measure(groups, NODES) for groups in GROUPS], nodes=NODES, seed=SEED)
 
 
 def measure(groups: int, nodes: int) -> dict[str, Any]:

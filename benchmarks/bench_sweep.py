@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.measuring import NOW, report
+from benchmarks.measuring import NOW, asked_folder, report
 from benchmarks.stored_cycles import day_of_cycles, seconds_of
 from broker.store.connection.database import Database
 
@@ -23,11 +23,12 @@ def measure(database: Database, processes: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and report."""
+    folder = asked_folder()
     with day_of_cycles(CYCLES, TASKS, QUEUES, JOBS) as database:
         rows = [measure(database, processes) for processes in PROCESSES]
     for row in rows:
         row["speed_up"] = rows[0]["seconds"] / row["seconds"]
-    report("sweep", rows, target="speed_up >= 1.7 on two processes")
+    report(folder, "sweep", rows, target="speed_up >= 1.7 on two processes")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 from agents.brokerage.grid_reading import GridReader  # noqa: E402
-from benchmarks.measuring import NOW, loaded, report  # noqa: E402
+from benchmarks.measuring import NOW, asked_folder, loaded, report  # noqa: E402
 from benchmarks.plain_rules import reference_s_per_pair  # noqa: E402
 from benchmarks.scenario_assigning import make_assigning_scenario  # noqa: E402
 from broker import resources  # noqa: E402
@@ -113,10 +113,11 @@ def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure all cases and report."""
+    folder = asked_folder()
     rows = [measure(*case) for case in CASES]
     for row in rows:
         row["cell_against_reference"] = row["ns_per_cell"] / rows[0]["ns_per_cell"]
-    report("task_decide", rows, seconds="CPU time of all threads", reference="benchmarks/plain_rules.py")
+    report(folder, "task_decide", rows, seconds="CPU time of all threads", reference="benchmarks/plain_rules.py")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from agents.service.base import CycleContext
 from agents.service.configuration import ProcessSettings, config_file
 from agents.service.cycle import open_run, run_cycle
 from benchmarks.columns import ColumnScenario
-from benchmarks.measuring import NOW, best_of, loaded, report
+from benchmarks.measuring import NOW, asked_folder, best_of, loaded, report
 from broker.gdpconfig import Tuning
 from broker.lifecycle.statements.scan import find_due
 from broker.store.connection.database import Database
@@ -130,7 +130,10 @@ def measure(jobs: int, due: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and report."""
-    report("timeouts", [measure(JOBS, DUE)], target="scan_s < 5 for 1,000,000 jobs, act_s < 10 for 50,000 actions")
+    folder = asked_folder()
+    report(
+        folder, "timeouts", [measure(JOBS, DUE)], target="scan_s < 5 for 1,000,000 jobs, act_s < 10 for 50,000 actions"
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from time import process_time
 
 import sqlalchemy as sa
 
-from benchmarks.measuring import NOW, RESULTS, loaded, report
+from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.decisions.answers.agent_cycle import broker_once
 from broker.domain.decisions import DecisionRecord, Origin
@@ -91,13 +91,20 @@ def measured(chunks: int, cycles: int) -> dict[str, float]:
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
+    folder_argument(parser)
     parser.add_argument("--chunks", type=int, default=CHUNKS, help="chunks of a cycle")
-    chunks = parser.parse_args().chunks
-    few, more = (measured(chunks, cycles) for cycles in (FEW, MORE))
+    asked = parser.parse_args()
+    few, more = (measured(asked.chunks, cycles) for cycles in (FEW, MORE))
     of_a_cycle = (more["mb_of_rows"] - few["mb_of_rows"]) / (MORE - FEW)
     whole = more["mb_of_rows"] + (DAY - MORE) * of_a_cycle
-    report("unchanged", [few, more], target="mb_of_a_day < 100", kb_of_a_cycle=1000 * of_a_cycle, mb_of_a_day=whole)
+    report(
+        asked.folder,
+        "unchanged",
+        [few, more],
+        target="mb_of_a_day < 100",
+        kb_of_a_cycle=1000 * of_a_cycle,
+        mb_of_a_day=whole,
+    )
     print(f"a cycle adds {1000 * of_a_cycle:.1f} kB; a day of {DAY} cycles takes {whole:.1f} MB")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
@@ -19,7 +18,7 @@ import sqlalchemy as sa
 from agents.service import configuration, registry
 from agents.service.base import CycleRequest
 from agents.service.configuration import ProcessSettings
-from benchmarks.measuring import NOW, RESULTS, loaded, report_to
+from benchmarks.measuring import NOW, folder_argument, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.decisions.answers.agent_cycle import JOB_AGENT, run_leased
 from broker.store.connection.database import Database
@@ -81,7 +80,7 @@ def cycle(database: Database, profile: str, now: datetime, seed: int) -> dict[st
 def main() -> None:
     """Measure both ways, and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
+    folder_argument(parser)
     parser.add_argument("--chunks", type=int, default=CHUNKS, help="chunks that wait")
     asked, rows = parser.parse_args(), []
     for profile, minutes in (("demo", 1), ("seed", 61)):
@@ -92,7 +91,7 @@ def main() -> None:
             for number in range(CYCLES):
                 found = cycle(database, profile, NOW + number * timedelta(minutes=minutes), number)
                 rows.append({"profile": profile, "every_min": minutes, "cycle": number + 1, **found})
-    report_to(Path(asked.folder), "waiting", rows, {"seconds": "wall clock, and CPU time of the broker"})
+    report(asked.folder, "waiting", rows, seconds="wall clock, and CPU time of the broker")
 
 
 if __name__ == "__main__":

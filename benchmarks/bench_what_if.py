@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.measuring import NOW, report
+from benchmarks.measuring import NOW, folder_argument, report
 from benchmarks.real_day import DECIDED, real_day
 from benchmarks.stored_cycles import day_of_cycles, seconds_of
 from broker.store.connection.database import Database
@@ -53,7 +53,7 @@ def measure(database: Database, cycles: int, what: str, change: str) -> dict[str
 
 def _asked(words: Sequence[str]) -> argparse.Namespace:
     asking = argparse.ArgumentParser(description=__doc__)
-    asking.add_argument("folder", nargs="?", help="where the report goes")
+    folder_argument(asking)
     asking.add_argument("--brokerage", choices=CHANGES, default="production_job", help="whose cycles they are")
     asking.add_argument("--day", type=int, nargs="?", const=DAY, metavar="CYCLES", help="cycles of a busy day")
     return asking.parse_args(words)
@@ -62,17 +62,16 @@ def _asked(words: Sequence[str]) -> argparse.Namespace:
 def main() -> None:
     """Measure and report."""
     asked = _asked(sys.argv[1:])
-    sys.argv[1:] = [] if asked.folder is None else [asked.folder]  # where the report goes
     if asked.day is None:
         with day_of_cycles(CYCLES, TASKS, QUEUES, JOBS, asked.brokerage) as database:
             rows = [measure(database, CYCLES, what, change) for what, change in CHANGES[asked.brokerage].items()]
         name = "what_if" if asked.brokerage == "production_job" else f"what_if_{asked.brokerage}"
-        report(name, rows, target="seconds < 30 at 144 x 1000 x 500 on two cores")
+        report(asked.folder, name, rows, target="seconds < 30 at 144 x 1000 x 500 on two cores")
         return
     cycles = max(1, asked.day // DECIDED) * DECIDED
     with real_day(cycles, TASKS, QUEUES, JOBS) as database:
         rows = [measure(database, cycles, what, change) for what, change in CHANGES["production_job"].items()]
-    report("what_if_day", rows, target="seconds < 600 at 2880 x 1000 x 500 on two cores")
+    report(asked.folder, "what_if_day", rows, target="seconds < 600 at 2880 x 1000 x 500 on two cores")
 
 
 if __name__ == "__main__":

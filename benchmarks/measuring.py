@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,12 +88,35 @@ def cpu_of(process: int) -> float:
         return float("nan")
 
 
-def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
-    """Print the table, and write ``<name>.json`` into the folder given as first argument (default: :data:`RESULTS`)."""
-    report_to(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS, name, rows, facts)
+def folder_argument(parser: argparse.ArgumentParser) -> None:
+    """Let a benchmark be told where its report goes: ``folder``, by default :data:`RESULTS`."""
+    parser.add_argument("folder", nargs="?", type=_folder, default=RESULTS, help="where the report goes")
 
 
-def report_to(folder: Path, name: str, rows: list[dict[str, Any]], facts: Mapping[str, Any]) -> None:
+def asked_folder(words: Sequence[str] | None = None) -> Path:
+    """Where the report of a benchmark without options goes: the one argument, by default :data:`RESULTS`.
+
+    Asked before anything is measured, so that a wrong word costs nothing.
+
+    Args:
+        words: of the command line; None takes those of the process.
+
+    Raises:
+        SystemExit: there is an option, or a second word.
+    """
+    parser = argparse.ArgumentParser()
+    folder_argument(parser)
+    folder: Path = parser.parse_args(words).folder
+    return folder
+
+
+def _folder(word: str) -> Path:
+    if not word or word.startswith("-"):
+        raise argparse.ArgumentTypeError(f"{word!r} is no folder: options stand before it, and it begins with no -")
+    return Path(word)
+
+
+def report(folder: Path, name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
     """Print the table, and write ``<name>.json`` into ``folder``, which is made."""
     print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], title=name)
     about: dict[str, Any] = {
