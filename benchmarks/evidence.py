@@ -9,6 +9,7 @@ Run: python -m benchmarks.evidence [--reduced] [--write] [--only CELL] [--seeds 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE, BEGIN, END = ROOT / "docs/explanation/policies.md", "<!-- evidence -->\n", "<!-- end of evidence -->\n"
 SECONDARY = ("wait_mean_s", "wait_95_s", "use", "wan_bytes_job", "failed", "rebrokered", "share_deviation")
 REFERENCE = "clairvoyant"
+VERDICTS = ("better", "worse", "no difference", "not told")
 
 
 def cases_of(asked: Mapping[str, Any], one: Mapping[str, Any]) -> list[Case]:
@@ -128,13 +130,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def written(page: str, tables: Sequence[str], names: Sequence[str]) -> str:
-    """The page with these tables in place of the ones of their names; other cells keep theirs, unknown ones go."""
+    """The page with these tables in place of the ones of their names; other cells keep theirs, unknown ones go.
+
+    Before them stands what all of them say together (:func:`summary`).
+    """
     before, rest = page.split(BEGIN)
     inside, after = rest.split(END)
     there = {part.split("\n", 1)[0]: f"### {part.rstrip()}\n" for part in inside.split("### ")[1:]}
     there |= {one.split("\n", 1)[0].removeprefix("### "): one for one in tables}
-    kept = [there[name] for name in names if name in there]
-    return before + BEGIN + "\n" + "\n".join(kept) + "\n" + END + after
+    kept = {name: there[name] for name in names if name in there}
+    parts = [summary(kept, [name for name in names if name not in kept]), *kept.values()]
+    return before + BEGIN + "\n" + "\n".join(parts) + "\n" + END + after
+
+
+def summary(tables: Mapping[str, str], missing: Sequence[str]) -> str:
+    """What the tables say together: seeds of each, cells that were not run, and verdicts by policy, counted.
+
+    Args:
+        tables: by the name of the cell.
+        missing: names of cells without a table.
+    """
+    by_seeds: dict[str, list[str]] = {}
+    found: dict[str, list[list[str]]] = {}
+    for name, text in tables.items():
+        seeds = re.search(r"^(\d+) seeds?\b", text, re.MULTILINE)
+        by_seeds.setdefault(seeds[1] if seeds else "an unknown number of", []).append(name)
+        for policy, said in re.findall(r"^\| (\w+) \|(?:[^|]*\|){2} ([^|]*:[^|]*) \|", text, re.MULTILINE):
+            found.setdefault(policy, []).append([_word(one) for one in said.split(";")])
+    ran = [f"With {seeds} seeds: {'; '.join(names)}." for seeds, names in by_seeds.items()]
+    left = f"Not run: {'; '.join(missing)}." if missing else "All cells were run."
+    heads = ["policy", "cells", *(f"{FIGURES[figure].title}: {', '.join(VERDICTS)}" for figure in PRIMARY)]
+    lines = [" ".join((*ran, left)), "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for policy, cells in found.items():
+        counts = [[[one[place] for one in cells].count(word) for word in VERDICTS] for place in range(len(PRIMARY))]
+        lines.append(f"| {policy} | {len(cells)} | {' | '.join(', '.join(map(str, one)) for one in counts)} |")
+    return "\n".join(lines if found else lines[:1]) + "\n"
+
+
+def _word(said: str) -> str:
+    """The verdict of a difference as :func:`table` writes it."""
+    return next(word for word in VERDICTS if f": {word}" in said)
 
 
 if __name__ == "__main__":

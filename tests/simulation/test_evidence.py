@@ -57,8 +57,28 @@ def test_what_can_be_done_is_what_the_clairvoyant_schedule_does() -> None:
 def test_cells_that_are_made_anew_replace_their_own_tables_only() -> None:
     page = f"text\n{evidence.BEGIN}\n### calm\nold\n\n### gone\nold\n\n{evidence.END}more\n"
     made = evidence.written(page, ["### full\nnew\n"], ["calm", "full"])
-    assert made == f"text\n{evidence.BEGIN}\n### calm\nold\n\n### full\nnew\n\n{evidence.END}more\n"
+    said = "With an unknown number of seeds: calm; full. All cells were run.\n"
+    assert made == f"text\n{evidence.BEGIN}\n{said}\n### calm\nold\n\n### full\nnew\n\n{evidence.END}more\n"
     assert evidence.written(made, ["### calm\nnew\n"], ["calm", "full"]).count("new") == 2
+
+
+def test_what_the_tables_say_together_is_counted_in_them() -> None:
+    better, worse = comparison("flow", 0.56, 0.02, 0.5), comparison("flow", 0.44, 0.02, 0.5)
+    first = comparison("seed", 0.5, 0.0)
+    tables = {name: evidence.table(name, [first, one]) for name, one in (("calm", better), ("full", worse))}
+    said = evidence.summary(tables, ["outage", "moon"])
+    seeds = len(first.seeds)
+    assert said.startswith(f"With {seeds} seeds: calm; full. Not run: outage; moon.\n")
+    assert "\n| flow | 2 | 1, 1, 0, 0 | " in said and "| seed |" not in said
+    fewer = {**tables, "full": tables["full"].replace(f"{seeds} seeds.", "3 seeds.")}
+    all_run = f"With {seeds} seeds: calm. With 3 seeds: full. All cells were run.\n"
+    assert evidence.summary(fewer, []).startswith(all_run)
+
+
+def test_the_page_says_together_what_its_tables_say() -> None:
+    page = evidence.PAGE.read_text(encoding="utf-8")
+    asked = yaml.safe_load((evidence.ROOT / "benchmarks/evidence.yaml").read_text(encoding="utf-8"))
+    assert evidence.written(page, [], [str(one["name"]) for one in asked["cells"]]) == page
 
 
 def test_the_page_has_its_marks_and_every_cell_a_grid() -> None:
