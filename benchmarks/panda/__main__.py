@@ -25,7 +25,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import typer  # noqa: E402
 
-from benchmarks.measuring import RESULTS, report_to  # noqa: E402
+from benchmarks.measuring import RESULTS, report  # noqa: E402
 from benchmarks.panda import ours  # noqa: E402
 from benchmarks.panda.rounds import measured  # noqa: E402
 from benchmarks.panda.site import PandaSite, panda_over  # noqa: E402
@@ -92,7 +92,7 @@ def main(
     """Measure PanDA's brokers and ours side by side, and report."""
     rows = compare(read_scenario(grid), brokerage or list(OURS), rounds)
     facts = {"panda_server": version("panda-server"), "grid": grid.name, "rounds": rounds, "ms": "CPU time, medians"}
-    report_to(folder, "panda", rows, facts)
+    report(folder, "panda", rows, **facts)
 
 
 if __name__ == "__main__":
