@@ -15,11 +15,13 @@ _SHOULD = {
     **dict.fromkeys(("float_parsing", "float_type", "finite_number"), "{input} is no number"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "{input} is neither true nor false"),
     **dict.fromkeys(("string_type", "string_unicode"), "{input} is no text"),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "mapping_type"), "{input} is no mapping"),
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type", "mapping_type", "dataclass_type"), "{input} is no mapping"
+    ),
     **dict.fromkeys(("list_type", "tuple_type", "set_type"), "{input} is no list"),
     **dict.fromkeys(("literal_error", "enum"), "{input} is none of {expected}"),
     "missing": "is missing",
-    "extra_forbidden": "is not known here",
+    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), "is not known here"),
     "greater_than_equal": "{input} is less than {ge}",
     "greater_than": "{input} is not more than {gt}",
     "less_than_equal": "{input} is more than {le}",

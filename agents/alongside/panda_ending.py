@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from agents.alongside.panda_api import PandaApi, PandaRefuses
@@ -53,10 +53,14 @@ def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionConte
             return replace(done, notes=(f"the other jobs wait for the next cycle: {error}",))
         _record(context, [asked[pandaid] for pandaid in request.pandaids if pandaid in ended], by)
         refused = frozenset(request.pandaids) - ended
-        done = replace(done, acted=done.acted | ended, skipped=done.skipped | refused)
+        done = replace(done, acted=_joined(done.acted, ended), skipped=_joined(done.skipped, refused))
     if identity is not None and not done.acted:
         raise api.refuses_all(len(done.skipped), identity)
     return done
+
+
+def _joined(before: Iterable[int], more: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted({*before, *more}))
 
 
 def _record(context: CycleContext, moves: Sequence[JobAction], by: ActionContext) -> None:

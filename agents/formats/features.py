@@ -12,8 +12,8 @@ from broker.formats.model.feature_summary import QueueSummary, SummaryRules, sum
 from broker.formats.statements import feature_rows
 
 
-class FeaturesOptions(AgentOptions):
-    """Options of the agent; see :class:`broker.formats.model.feature_summary.SummaryRules`.
+class FeaturesOptions(AgentOptions, SummaryRules):
+    """How reports become figures, which of them count, and how long they are kept.
 
     Attributes:
         window_h: reports older than this many hours say nothing.
@@ -22,17 +22,6 @@ class FeaturesOptions(AgentOptions):
 
     window_h: float = Field(default=6.0, gt=0, le=168)
     keep_days: float = Field(default=7.0, gt=0, le=365)
-    min_pilots: int = Field(default=20, ge=1)
-    pilot_overhead_s: float = Field(default=600.0, ge=0)
-    low_percentile: float = Field(default=5.0, ge=0, le=50)
-    drain_share: float = Field(default=0.5, ge=0, lt=1)
-    drain_min_pilots: int = Field(default=5, ge=1)
-    keep_past_shutdown_s: float = Field(default=3600.0, ge=0)
-
-    @property
-    def rules(self) -> SummaryRules:
-        """How reports become figures."""
-        return SummaryRules(**self.model_dump(exclude={"window_h", "keep_days"}))
 
 
 class FeaturesAgent(Agent[FeaturesOptions]):
@@ -49,7 +38,7 @@ class FeaturesAgent(Agent[FeaturesOptions]):
         with context.database.read_snapshot() as connection:
             reports = feature_rows.read_reports(connection, context.now, window)
         context.check()
-        summaries = summarise(reports, context.now.timestamp(), self.options.rules)
+        summaries = summarise(reports, context.now.timestamp(), self.options)
         loaded_s = perf_counter() - started
         forgotten = self._write(context, summaries)
         if context.request.emit is not None:

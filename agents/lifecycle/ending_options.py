@@ -24,7 +24,7 @@ from broker.fetching.documents import Credentials, FetchTerms, trusted_by
 from broker.formats.model.vacate import least_waste_first
 from broker.formats.statements import status_reports
 from broker.lifecycle.model.jobs import WaitingJob, youngest_first
-from broker.lifecycle.statements.actions import ActionContext, JobAction, act
+from broker.lifecycle.statements.actions import ActionContext, ActOutcome, JobAction, act
 
 Way = Literal["panda_api", "sql"]
 #: An answer is a list of truth values.
@@ -109,23 +109,15 @@ def least_loss_first(connection: sa.Connection, jobs: Sequence[WaitingJob], now:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """What became of the jobs that were to be moved: those that were, and those that had changed meanwhile.
+class Moved(ActOutcome):
+    """What became of the jobs that were to be moved, in one batch or many, with ``notes`` for operators."""
 
-    ``files`` are the input files that were released, ``files_lost`` those of them without an attempt left;
-    ``notes`` are remarks for operators.
-    """
-
-    acted: frozenset[int] = frozenset()
-    skipped: frozenset[int] = frozenset()
-    files: int = 0
-    files_lost: int = 0
     notes: tuple[str, ...] = ()
 
     def counts_of(self, pandaids: Iterable[int]) -> tuple[int, int]:
         """How many of some jobs were moved, and how many were skipped."""
         some = set(pandaids)
-        return len(some & self.acted), len(some & self.skipped)
+        return len(some.intersection(self.acted)), len(some.intersection(self.skipped))
 
 
 def carry_out(
@@ -148,4 +140,4 @@ def carry_out(
         skipped.update(outcome.skipped)
         files += outcome.files
         files_lost += outcome.files_lost
-    return Moved(frozenset(acted), frozenset(skipped), files, files_lost)
+    return Moved(tuple(sorted(acted)), tuple(sorted(skipped)), files, files_lost)

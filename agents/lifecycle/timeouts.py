@@ -61,7 +61,8 @@ class TimeoutsAgent(JobEndingAgent[TimeoutsOptions]):
         due, left = panda_ending.parted(due) if asks else (due, [])
         moves, held_back = self.braked(context, due, live)
         moved = self.end(context, moves, by, self.options.jobs_of_a_batch)
-        done = [move for move in due if not context.request.writes or move.pandaid in moved.acted]
+        acted = frozenset(moved.acted)
+        done = [move for move in due if not context.request.writes or move.pandaid in acted]
         if context.request.emit is not None:
             for move in done:
                 context.request.emit(move_object(move) | ({"through": "panda_api"} if asks else {}))

@@ -10,33 +10,42 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.domain.arrays import Bools, Ints, Texts
+from broker.domain.arrays import AnyArray, Bools, Texts
 from broker.domain.decisions import DecisionRecord, Origin
 from broker.engine.analysis.throttle import Throttle
 
 
 @dataclass(frozen=True)
-class ReplayedColumns:
-    """The outcomes of T pieces of work over Q candidates.
+class OutcomeColumns:
+    """The outcomes of T pieces of work (input chunks, or tasks that want a nucleus) over Q candidates.
 
     Attributes:
-        names: (Q,) of the candidates.
         outcome: (T,) as in a decision.
         reason: (T,) why there are no candidates; empty if there are.
         chosen: (T, Q) the candidates.
-        jobs: (T, Q) what is assigned there.
+        jobs: (T, Q) jobs that go there; of tasks, 1 for the nucleus that was drawn.
         position: (T, Q) index into ``codes`` of what rejected the candidate; negative where nothing did.
         codes: what may reject, by index.
+    """
+
+    outcome: Texts
+    reason: Texts
+    chosen: Bools
+    jobs: AnyArray
+    position: AnyArray
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReplayedColumns(OutcomeColumns):
+    """The outcomes of a cycle that was replayed.
+
+    Attributes:
+        names: (Q,) of the candidates.
         cycle: that decided; another one can be made beside it.
     """
 
     names: Texts
-    outcome: Texts
-    reason: Texts
-    chosen: Bools
-    jobs: Ints
-    position: Ints
-    codes: tuple[str, ...]
     cycle: Any
 
 

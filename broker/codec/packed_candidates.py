@@ -225,7 +225,7 @@ def _chosen(legend: Legend, place: Ints, columns: Floats, factors: int, bootstra
         raise ValueError(f"candidate {place.max()} of {len(legend.names)}")
     factor_columns = columns[len(columns) - factors :]
     weight = columns[0] if len(columns) > factors else _product(factor_columns, bootstrap)
-    return ChosenCandidates(legend, place, weight, factor_columns, bootstrap)
+    return ChosenCandidates(place, weight, factor_columns, bootstrap, legend)
 
 
 def _columns(version: int, data: bytes) -> Floats:

@@ -127,14 +127,12 @@ class CandidateArrays:
     """Candidates as arrays: (C,) of one decision, (B, C) of B decisions.
 
     Attributes:
-        legend: names of candidates and factors.
-        place: (..., C) position of each in the names.
+        place: (..., C) position of each in the names of the legend.
         weight: (..., C).
         factors: (..., F, C), in the order of the legend's factors; F 0 where nothing was weighed.
         bootstrap: (..., C).
     """
 
-    legend: Legend
     place: Ints
     weight: Floats
     factors: Floats
@@ -143,7 +141,9 @@ class CandidateArrays:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChosenCandidates(CandidateArrays, Sequence[Candidate]):
-    """The C candidates of one decision, the best first."""
+    """The C candidates of one decision, the best first; ``legend`` names candidates and factors."""
+
+    legend: Legend
 
     @cached_property
     def objects(self) -> tuple[Candidate, ...]:
@@ -177,13 +177,14 @@ class ChosenCandidates(CandidateArrays, Sequence[Candidate]):
 def no_candidates(legend: Legend) -> ChosenCandidates:
     """The packed form of a decision without any candidate."""
     none = np.zeros(0, dtype=np.int64)
-    return ChosenCandidates(legend, none, none.astype(np.float64), np.zeros((0, 0)), none.astype(np.bool_))
+    return ChosenCandidates(none, none.astype(np.float64), np.zeros((0, 0)), none.astype(np.bool_), legend)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CandidateTable(CandidateArrays):
     """The candidates of B decisions, each with as many places; of each decision the first ``size`` (B,) count."""
 
+    legend: Legend
     size: Ints
 
     def columns(self, rows: Sequence[int]) -> CandidateColumns:
@@ -196,7 +197,7 @@ class CandidateTable(CandidateArrays):
         place, weight, bootstrap = (
             column.reshape(-1).take(cell) for column in (self.place, self.weight, self.bootstrap)
         )
-        return CandidateColumns(size, place, weight, bootstrap, factors)
+        return CandidateColumns(place, weight, factors, bootstrap, size)
 
 
 class TableCandidates(ChosenCandidates):
@@ -240,22 +241,10 @@ class TableCandidates(ChosenCandidates):
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateColumns:
-    """The candidates of D decisions, concatenated, C in all.
-
-    Attributes:
-        size: (D,) how many each decision has.
-        place: (C,) as in :class:`ChosenCandidates`.
-        weight: (C,).
-        bootstrap: (C,).
-        factors: (F, C).
-    """
+class CandidateColumns(CandidateArrays):
+    """The candidates of D decisions, concatenated, C in all; each decision has ``size`` (D,) of them."""
 
     size: Ints
-    place: Ints
-    weight: Floats
-    bootstrap: Bools
-    factors: Floats
 
 
 def joined_columns(parts: Sequence[CandidateColumns]) -> CandidateColumns:
@@ -263,11 +252,11 @@ def joined_columns(parts: Sequence[CandidateColumns]) -> CandidateColumns:
     if len(parts) == 1:
         return parts[0]
     return CandidateColumns(
-        np.concatenate([one.size for one in parts]),
         np.concatenate([one.place for one in parts]),
         np.concatenate([one.weight for one in parts]),
-        np.concatenate([one.bootstrap for one in parts]),
         np.concatenate([one.factors for one in parts], axis=1),
+        np.concatenate([one.bootstrap for one in parts]),
+        np.concatenate([one.size for one in parts]),
     )
 
 
@@ -275,9 +264,9 @@ def columns_of(chosen: Sequence[ChosenCandidates]) -> CandidateColumns:
     """The candidates of decisions that have as many factors."""
     count = len(chosen[0].factors)
     return CandidateColumns(
-        np.array([len(one) for one in chosen], dtype=np.int64),
         np.concatenate([one.place for one in chosen]),
         np.concatenate([one.weight for one in chosen]).astype(np.float64, copy=False),
-        np.concatenate([one.bootstrap for one in chosen]),
         np.concatenate([one.factors.reshape(count, -1) for one in chosen], axis=1) if count else np.zeros((0, 0)),
+        np.concatenate([one.bootstrap for one in chosen]),
+        np.array([len(one) for one in chosen], dtype=np.int64),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from broker.domain.decisions import Operator, Value
+from broker.domain.decisions import Observation, Operator, Value
 from broker.domain.queues import Hardware, HardwareEntry, QueueOffer
 from broker.matching.need import Need
 from broker.matching.outcomes import TITLES, Outcome
@@ -37,20 +37,13 @@ _OF_THE_TASK = frozenset({Outcome.CONTAINER, Outcome.RELEASE, Outcome.PLATFORM, 
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Observation):
     """The deciding comparison: the queue fits where ``value operator limit`` holds.
 
-    ``part`` is the code of the outcome; ``key`` names what set the limit; ``inputs`` holds what else was looked at, in
-    it ``best_available`` where a queue can be better or worse.
+    ``part`` is the code of the outcome; ``inputs`` holds ``best_available`` where a queue can be better or worse.
     """
 
-    part: str
-    value: Value
-    operator: Operator
-    limit: Value
-    unit: str
-    key: str
-    inputs: dict[str, Value] = field(default_factory=dict)
+    part: str = field(kw_only=True)
 
     @property
     def sentence(self) -> str:
@@ -90,24 +83,24 @@ def _listed(values: Iterable[str] | None) -> str:
 def _of_releases(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     asks = need.requirement.asks_hardware or outcome == Outcome.HARDWARE_UNKNOWN
     limit = "AUTO" if asks else "AUTO, ANY"
-    return Explanation(outcome.code, _listed(offer.releases), "in", limit, "-", "queue.releases")
+    return Explanation(_listed(offer.releases), "in", limit, "-", "queue.releases", part=outcome.code)
 
 
 def _of_tags(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     value = "no row" if offer.software is None else "unreadable"
-    return Explanation(outcome.code, value, "==", "a readable row", "-", "queue.sw_tags")
+    return Explanation(value, "==", "a readable row", "-", "queue.sw_tags", part=outcome.code)
 
 
 def _of_task(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     value = "readable" if need.fault is None else str(need.fault)
-    return Explanation(outcome.code, value, "==", "readable", "-", "task.architecture")
+    return Explanation(value, "==", "readable", "-", "task.architecture", part=outcome.code)
 
 
 def _of_pattern(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     found = unsupported_patterns(need)
     value, why = found[0] if found else (need.requirement.platform, None)
     limit = "patterns without look-around and back references"
-    return Explanation(outcome.code, value, "in", limit, "-", "task.architecture", {"why": why})
+    return Explanation(value, "in", limit, "-", "task.architecture", {"why": why}, part=outcome.code)
 
 
 def unsupported_patterns(need: Need) -> list[tuple[str, str]]:
@@ -140,23 +133,25 @@ def _of_cpu(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
         "instr": _listed(entry.instr),
         "implied": need.requirement.cpu_implied,
     }
-    return Explanation(outcome.code, value, "in", _cpus(need), "-", "task.architecture", described)
+    return Explanation(value, "in", _cpus(need), "-", "task.architecture", described, part=outcome.code)
 
 
 def _of_reserve(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     kind = "CPU" if outcome == Outcome.RESERVED_CPU else "GPU"
-    return Explanation(outcome.code, f"no {kind} request", "==", f"a {kind} request", "-", "queue.architectures")
+    return Explanation(f"no {kind} request", "==", f"a {kind} request", "-", "queue.architectures", part=outcome.code)
 
 
 def _of_missing(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     hardware = _hardware_of(offer)
     kinds = [name for name, entry in (("cpu", hardware.cpu), ("gpu", hardware.gpu)) if entry is not None]
-    return Explanation(outcome.code, _listed(kinds), "in", "gpu" if kinds else "cpu, gpu", "-", "queue.architectures")
+    return Explanation(
+        _listed(kinds), "in", "gpu" if kinds else "cpu, gpu", "-", "queue.architectures", part=outcome.code
+    )
 
 
 def _of_monitoring(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     rows = None if outcome == Outcome.GPU_SOURCE else len(offer.gpus)
-    return Explanation(outcome.code, rows, ">=", 1, "rows", "queue.mv_worker_node_gpu_summary")
+    return Explanation(rows, ">=", 1, "rows", "queue.mv_worker_node_gpu_summary", part=outcome.code)
 
 
 _SELECTED: dict[Outcome, tuple[str, str]] = {
@@ -182,8 +177,8 @@ def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanatio
     excluded = attribute == "generation" and request.generations_excluded
     if excluded or outcome == Outcome.GPU_MODEL_EXCLUDED:
         key = "task.architecture"
-        return Explanation(outcome.code, EXCLUDED_THERE, "==", "no GPU of those excluded", "-", key, inputs)
-    return Explanation(outcome.code, there, "in", limit, "-", "task.architecture", inputs)
+        return Explanation(EXCLUDED_THERE, "==", "no GPU of those excluded", "-", key, inputs, part=outcome.code)
+    return Explanation(there, "in", limit, "-", "task.architecture", inputs, part=outcome.code)
 
 
 def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
@@ -201,9 +196,9 @@ def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanati
     known = [value for value in failing if value and version_key(value) is not None]
     if constraint.usable and len(known) == len(failing) > 0:
         operator = cast(Operator, constraint.operator)
-        return Explanation(outcome.code, known[0], operator, constraint.version, unit, "task.architecture", inputs)
+        return Explanation(known[0], operator, constraint.version, unit, "task.architecture", inputs, part=outcome.code)
     shown = next((value or "unknown" for value in failing if value not in known), "unknown")
-    return Explanation(outcome.code, shown, "matches", str(constraint), unit, "task.architecture", inputs)
+    return Explanation(shown, "matches", str(constraint), unit, "task.architecture", inputs, part=outcome.code)
 
 
 def _best(values: Sequence[str | None], operator: str) -> str | None:
@@ -217,7 +212,7 @@ def _of_container(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanatio
     prefixes = offer.software.containers if offer.software is not None else ()
     inputs: dict[str, Value] = {"only_tags": need.only_tags, "containers": _listed(prefixes)}
     place = "tags of the queue" if need.only_tags else "tags or containers of the queue"
-    return Explanation(outcome.code, need.container_name, "in", place, "-", "queue.sw_tags", inputs)
+    return Explanation(need.container_name, "in", place, "-", "queue.sw_tags", inputs, part=outcome.code)
 
 
 def _of_release(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
@@ -228,9 +223,9 @@ def _of_release(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     inputs["base_platform"] = need.requirement.base_platform
     if outcome == Outcome.RELEASE and release is not None:
         value = release.cvmfs_tag if release.project is None else f"{release.project}-{release.version}"
-        return Explanation(outcome.code, value, "in", "cvmfs or tags of the queue", "-", "queue.sw_tags", inputs)
+        return Explanation(value, "in", "cvmfs or tags of the queue", "-", "queue.sw_tags", inputs, part=outcome.code)
     place = "cmtconfigs of the queue"
-    return Explanation(outcome.code, need.requirement.platform, "in", place, "-", "queue.sw_tags", inputs)
+    return Explanation(need.requirement.platform, "in", place, "-", "queue.sw_tags", inputs, part=outcome.code)
 
 
 _EXPLAINERS: dict[Outcome, Callable[[Need, QueueOffer, Outcome], Explanation]] = {

@@ -32,6 +32,14 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class OverTime(Answer):
+    """What happened from ``since`` to ``now``, in steps of ``step_s`` seconds."""
+
+    now: datetime
+    since: datetime
+    step_s: float
+
+
 @dataclass(frozen=True)
 class Asking:
     """Who is asked, and for when.

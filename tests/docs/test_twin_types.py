@@ -9,7 +9,7 @@ from tests.docs.twin_types import copies_in, tree, twins, types_in
 #: Pairs that stay two, each with its reason.
 EXCEPTIONS = {
     ("Pilot", "PresentedPilot"): "the body of a request is checked field by field; the matcher gets what passed",
-    ("Submitter", "TaskDescription"): "the body of a request is checked field by field, and holds the parameters too",
+    ("SubmitTerms", "TaskDescription"): "the body of a request is checked field by field, and holds the parameters too",
     ("TuningEvent", "ValueChange"): "a change always has a key; a version that changed none of ours is an event too",
     ("Candidate", "CandidateLine"): "the answer has its probability in the middle, which the engine cannot know",
     ("PauseLine", "Paused"): "the answer to a pause has its fields in another order, and none for its beginning",
@@ -18,9 +18,22 @@ EXCEPTIONS = {
     ("JobFilters", "JobSelection"): "an error in a person's words, and the ranges of codes that SQL compares",
     ("Asked", "Subjects"): "one subject with its clues by name, and columns of all of them",
     ("GpuRequest", "GpuSummary"): "what a task asks for, and what a queue has",
+    ("NucleusChain", "QueueChain"): "rules judge pairs of two kinds, which the type checker keeps apart",
+    ("Candidate", "CandidateArrays"): "one candidate by name, and columns of all of them",
+    (
+        "LeaseSection",
+        "LeaseTerms",
+    ): "a promised section of agents.yaml is checked field by field; the store gets what passed",
+    ("InputFile", "WrittenFile"): "a file that is given, and a pilot's report of one that its job has written",
+    ("NewRule", "RetryRuleLine"): "the body of a request is checked field by field; the answer is in another order",
+    ("NewRule", "RetryRule"): "the body of a request is checked field by field, and its parameters are one text",
+    ("Change", "Effect"): "what a task asks for from now on, and what a retry rule does, if anything",
+    ("Change", "RequestChange"): "the answer has its fields in another order, and when it was changed",
+    ("SimulationLine", "TriedRun"): "the simulations, whose request has a type, and a run of any kind",
+    ("Need", "_RankModel"): "a document holds its jobs too, and calls the cores by another name",
 }
-#: Other pairs, and calls that copy field by field, that are still there: fewer, never more.
-MOST_TWINS, MOST_COPIES = 22, 39
+#: Calls that copy field by field that are still there: fewer, never more.
+MOST_COPIES = 39
 
 TWO_TYPES = """
 class Row:
@@ -49,14 +62,14 @@ def test_no_new_type_repeats_the_fields_of_another() -> None:
         for one, other in twins(types)
         if tuple(sorted((one.name, other.name))) not in EXCEPTIONS
     )
-    assert len(pairs) <= MOST_TWINS, "declare the row once and show that:\n" + "\n".join(pairs)
+    assert not pairs, "declare the row once and show that:\n" + "\n".join(pairs)
     repeated = sorted(f"{one.target} from {one.source} in {one.module}" for one in copies)
     assert len(repeated) <= MOST_COPIES, "hand the object on instead of its fields:\n" + "\n".join(repeated)
 
 
 def test_every_exception_is_still_needed() -> None:
     there = {tuple(sorted((one.name, other.name))) for one, other in twins(tree()[0])}
-    assert set(EXCEPTIONS) <= there and len(EXCEPTIONS) <= 10
+    assert set(EXCEPTIONS) <= there and len(EXCEPTIONS) <= 20
 
 
 def test_types_are_twins_from_the_limit_on() -> None:

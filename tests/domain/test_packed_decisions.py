@@ -204,11 +204,11 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=True) | st.sampled_from([0.0
 def test_candidates_come_back_to_the_bit(rows: list[tuple[int, float, float, float, bool]], weighed: bool) -> None:
     columns = np.array([row[1:4] for row in rows], dtype=np.float64).reshape(-1, 3).T
     chosen = ChosenCandidates(
-        legend("AAB", factors=("f", "g")),
         np.array([row[0] for row in rows], dtype=np.int64),
         columns[0],
         columns[1:] if weighed else columns[:0],
         np.array([row[4] for row in rows], dtype=np.bool_),
+        legend("AAB", factors=("f", "g")),
     )
     packed = pack_candidates([chosen])[0]
     again = unpack_candidates(chosen.legend, packed)
@@ -222,8 +222,8 @@ def test_a_weight_that_follows_from_its_factors_is_not_stored() -> None:
     weight = np.multiply.reduce(factors, axis=0)
     weight[3] = 0.0
     like, bootstrap = legend("AAB", factors=("f", "g", "h", "i")), np.arange(10) == 3
-    chosen = ChosenCandidates(like, np.zeros(10, dtype=np.int64), weight, factors, bootstrap)
-    other = ChosenCandidates(like, chosen.place, np.nextafter(weight, 1), factors, bootstrap)
+    chosen = ChosenCandidates(np.zeros(10, dtype=np.int64), weight, factors, bootstrap, like)
+    other = ChosenCandidates(chosen.place, np.nextafter(weight, 1), factors, bootstrap, like)
     short, long = pack_candidates([chosen])[0], pack_candidates([other])[0]
     assert short is not None and long is not None and len(short) < len(long) - 60
     assert unpack_candidates(like, short) == tuple(chosen)
@@ -270,7 +270,7 @@ def test_decisions_packed_together_are_those_packed_alone(shapes: list[tuple[int
         weight = np.multiply.reduce(factors, axis=0) if product else random.random(size)
         like = legend("AAB", factors=("f", "g", "h")[:count])
         where = np.full(size, bootstrap)
-        batch.append(ChosenCandidates(like, np.arange(size) % 3, np.where(where, 0.0, weight), factors, where))
+        batch.append(ChosenCandidates(np.arange(size) % 3, np.where(where, 0.0, weight), factors, where, like))
     packed = pack_candidates(batch)
     assert packed == [pack_candidates([one])[0] for one in batch]
     for one, data in zip(batch, packed, strict=True):
@@ -306,7 +306,7 @@ def test_candidates_known_by_name_alone_need_no_legend() -> None:
 
 
 PACKED = pack_candidates(
-    [ChosenCandidates(legend("AB", factors=("f",)), np.array([1]), np.ones(1), np.ones((1, 1)), np.array([True]))]
+    [ChosenCandidates(np.array([1]), np.ones(1), np.ones((1, 1)), np.array([True]), legend("AB", factors=("f",)))]
 )[0]
 assert PACKED is not None
 

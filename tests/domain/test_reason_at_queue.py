@@ -18,7 +18,7 @@ from tests.domain.test_packed_decisions import judged, legend
 def made(reasons: Reasons, chosen: list[int], packed: bool = True) -> Decision:
     size, names = len(chosen), reasons.legend.names
     zeros = np.zeros(size)
-    own = ChosenCandidates(reasons.legend, np.array(chosen, dtype=np.int64), zeros, np.zeros((0, size)), zeros > 0)
+    own = ChosenCandidates(np.array(chosen, dtype=np.int64), zeros, np.zeros((0, size)), zeros > 0, reasons.legend)
     return Decision(
         jeditaskid=1,
         datasetid=2,

@@ -161,7 +161,7 @@ class LoopPart:
     def _table(self) -> CandidateTable:
         out = self.out
         weight = np.where(out.bootstrap, 0.0, out.weight)
-        return CandidateTable(self._cycle.legend, out.place, weight, out.factors, out.bootstrap, out.chosen)
+        return CandidateTable(out.place, weight, out.factors, out.bootstrap, self._cycle.legend, out.chosen)
 
     @cached_property
     def _no_candidates(self) -> TableCandidates:

@@ -14,23 +14,22 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from broker import __version__
-from broker.brokerages.base import Brokerage, Rules
+from broker.brokerages.base import Brokerage
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.decision_model import RejectedCandidate, Remedies, Remedy, rejected_candidate
 from broker.decisions.answers.rules_in_force import rules_in_force
+from broker.decisions.answers.stored_chunks import StoredBatch
 from broker.domain.decisions import REQUESTS, Decision, Request, StoredDecision, is_late
 from broker.domain.rejection_counts import Counts, unified_of
 from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
 from broker.engine.shared.answer import Answer, RuleVerdict
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
-from broker.gdpconfig import Tuning
 from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
 from broker.grid.answers.grid import snapshot_of
 from broker.grid.answers.misses_at_queue import with_field
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
-from broker.snapshot.snapshot import Snapshot
 from broker.store.query_context import Asking, Evaluation, Proceed, proceed
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
@@ -109,14 +108,9 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Case:
-    """A stored decision with all that is needed to evaluate it again; each change is a copy with one part replaced."""
+class Case(StoredBatch[Brokerage[Any, Any], Any]):
+    """A stored decision that can be evaluated again; each change is a copy with one part replaced."""
 
-    brokerage: Brokerage[Any, Any]
-    snapshot: Snapshot
-    tuning: Tuning
-    batch: Any
-    rules: Rules
     decision: Decision
 
     def answers(self, names: Collection[str]) -> list[Answer]:

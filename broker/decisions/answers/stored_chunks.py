@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from broker import __version__
-from broker.brokerages.base import Rules
+from broker.brokerages.base import Brokerage, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
 from broker.brokerages.job.chunk_jobs import estimated_jobs
 from broker.codec.work_codec import Body, WorkCorruptError, unpacked
@@ -25,16 +26,24 @@ from broker.store.query_context import Asking
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
+BrokerageT = TypeVar("BrokerageT", bound=Brokerage[Any, Any])
+BatchT = TypeVar("BatchT")
+
 
 @dataclass(frozen=True)
-class Group:
-    """Chunks of one VO that were decided on one snapshot by one version of the tuning."""
+class StoredBatch(Generic[BrokerageT, BatchT]):
+    """Stored work with all that is needed to evaluate it again."""
 
-    brokerage: JobBrokerage
+    brokerage: BrokerageT
     snapshot: Snapshot
     tuning: Tuning
+    batch: BatchT
     rules: Rules
-    batch: StoredChunks
+
+
+@dataclass(frozen=True)
+class Group(StoredBatch[JobBrokerage, StoredChunks]):
+    """Chunks of one VO that were decided on one snapshot by one version of the tuning."""
 
     @cached_property
     def jobs(self) -> Floats:
@@ -64,7 +73,7 @@ def groups_of(asking: Asking, brokerage: JobBrokerage, rules: Rules, decisions: 
         except (WorkCorruptError, SnapshotLostError):
             continue
         published = TuningStore(asking.names).version(asking.connection, version)
-        yield Group(brokerage, snapshot, published.tuning(vo), rules, batch)
+        yield Group(brokerage, snapshot, published.tuning(vo), batch, rules)
 
 
 def _stored(asking: Asking, decisions: Iterable[int]) -> Iterator[StoredDecision]:

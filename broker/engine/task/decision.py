@@ -123,14 +123,14 @@ class DecidedBlock:
 
     def _preset(self, at: int) -> ChosenCandidates:
         only, none = self.block.preset[at : at + 1], np.zeros(1, dtype=np.bool_)
-        return ChosenCandidates(self.cycle.legend, only, np.ones(1), np.zeros((0, 1)), none)
+        return ChosenCandidates(only, np.ones(1), np.zeros((0, 1)), none, self.cycle.legend)
 
     def _candidates(self, first: int, count: int) -> ChosenCandidates:
         if not count:
             return no_candidates(self.cycle.legend)
         nucleus, weight, factors, none = self._ranked
         these = slice(first, first + count)
-        return ChosenCandidates(self.cycle.legend, nucleus[these], weight[these], factors[:, these], none[these])
+        return ChosenCandidates(nucleus[these], weight[these], factors[:, these], none[these], self.cycle.legend)
 
     def _notes(self, faults: int, job_fault: str) -> tuple[str, ...]:
         """Codes of missing facts, ``source:state`` and ``rule:fault``, and why the check of jobs stopped."""

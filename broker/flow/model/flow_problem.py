@@ -51,6 +51,10 @@ URGENT = "\turgent"
 _RUNNING, _WAITING = 4, slice(0, 4)
 
 
+Requirements = tuple[int, float, float, float]
+"""Of the jobs of one chunk: how many, cores of each, its CPU work (HS06 s), its input (GB)."""
+
+
 @dataclass(frozen=True)
 class CycleProgram:
     """A program with the meaning of its indices.
@@ -66,16 +70,6 @@ class CycleProgram:
     row: Ints
     candidate: Ints
     shares: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Requirements of the jobs of one chunk."""
-
-    jobs: int
-    cores: float
-    work_hs06s: float
-    input_gb: float
 
 
 @dataclass(frozen=True)
@@ -144,13 +138,14 @@ def program_of(
     return CycleProgram(problem, row, candidate, tuple(names))
 
 
-def _chunks(chunks: WorkTable, row: Ints, asked: Sequence[_Asked], share: Ints) -> FlowChunks:
+def _chunks(chunks: WorkTable, row: Ints, asked: Sequence[Requirements], share: Ints) -> FlowChunks:
+    jobs, cores, work_hs06s, input_gb = np.array(asked, dtype=np.float64).reshape(-1, 4).T
     return FlowChunks(
         key=chunks.jeditaskid[row],
-        jobs=np.array([one.jobs for one in asked], dtype=np.int64),
-        cores=np.array([one.cores for one in asked]),
-        work_hs06s=np.array([one.work_hs06s for one in asked]),
-        input_gb=np.array([one.input_gb for one in asked]),
+        jobs=jobs.astype(np.int64),
+        cores=cores,
+        work_hs06s=work_hs06s,
+        input_gb=input_gb,
         share=share,
         priority=np.nan_to_num(chunks.currentpriority[row]),
     )
@@ -223,7 +218,9 @@ def _usual(result: ChunkResult, candidate: Ints) -> Ints:
     return passed if len(passed) else candidate
 
 
-def _asked(cycle: JobCycle, row: int, candidate: Ints, work: CycleWork, limits: QueueLimits, tuning: Tuning) -> _Asked:
+def _asked(
+    cycle: JobCycle, row: int, candidate: Ints, work: CycleWork, limits: QueueLimits, tuning: Tuning
+) -> Requirements:
     """The jobs that a chunk would make at the kind of queue that it finds most of."""
     kinds, counts = np.unique(cycle.snapshot.queues.cores[candidate], return_counts=True)
     typical = int(candidate[np.argmax(cycle.snapshot.queues.cores[candidate] == kinds[np.argmax(counts)])])
@@ -235,7 +232,7 @@ def _asked(cycle: JobCycle, row: int, candidate: Ints, work: CycleWork, limits: 
     hours = tuning.number(JOB_HOURS)
     walltime_s = float(known.mean()) if len(known) else hours * 3600.0
     input_gb = float(jobs.input_bytes.mean()) / 1e9 if len(jobs) else 0.0
-    return _Asked(max(len(jobs), 1), cores, walltime_s * cores * power, input_gb)
+    return max(len(jobs), 1), cores, walltime_s * cores * power, input_gb
 
 
 def _cores(cycle: JobCycle, work: CycleWork, row: int, at: int) -> int:

@@ -9,6 +9,7 @@ Source: Huangfu and Hall, Math. Prog. Comp. 10 (2018) 119 (HiGHS); Desaulniers e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -90,18 +91,6 @@ class LinearSolution:
     solver: str
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """First row of each kind in the program."""
-
-    room: int
-    wait: int
-    link: int
-    output: int
-    share: int
-    end: int
-
-
 class FlowProgram:
     """The program of one cycle.
 
@@ -127,12 +116,16 @@ class FlowProgram:
         self.unplaced = unplaced_costs(problem) if unplaced is None else unplaced
         self._waits = segment_waits(problem)
         chunks, queues = len(problem.chunks), len(problem.queues)
-        room = chunks
-        wait = room + len(self.rows.room)
-        link = wait + queues
-        output = link + len(problem.link_gb)
-        share = output + len(problem.output_jobs)
-        self._layout = _Layout(room, wait, link, output, share, share + len(problem.share_debt_hs06))
+        sizes = {
+            "chunk": chunks,
+            "room": len(self.rows.room),
+            "wait": queues,
+            "link": len(problem.link_gb),
+            "output": len(problem.output_jobs),
+            "share": len(problem.share_debt_hs06),
+        }
+        ends = accumulate(sizes.values())
+        self._places = {kind: slice(end - sizes[kind], end) for kind, end in zip(sizes, ends, strict=True)}
         self._earlier = earlier
         self.debt = self._askable_debt()
 
@@ -204,7 +197,7 @@ class FlowProgram:
         lower, upper = self._row_bounds(highspy.kHighsInf)
         for low, high in zip(lower, upper, strict=True):
             solver.addRow(float(low), float(high), 0, np.empty(0, dtype=np.int32), np.empty(0))
-        layout, problem = self._layout, self.problem
+        problem, wait, share = self.problem, self._places["wait"].start, self._places["share"].start
         chunks, queues, shares = len(problem.chunks), len(problem.queues), len(problem.share_debt_hs06)
         count = chunks + queues * SEGMENTS + shares
         size = np.full((queues, SEGMENTS), np.inf)
@@ -213,7 +206,7 @@ class FlowProgram:
         ends = np.concatenate([np.full(chunks, np.inf), size.reshape(-1), np.full(shares, np.inf)])
         ends[np.isinf(ends)] = highspy.kHighsInf
         rows = np.concatenate(
-            [np.arange(chunks), layout.wait + np.repeat(np.arange(queues), SEGMENTS), layout.share + np.arange(shares)]
+            [np.arange(chunks), wait + np.repeat(np.arange(queues), SEGMENTS), share + np.arange(shares)]
         )
         values = np.concatenate([np.ones(chunks), np.full(queues * SEGMENTS, -1.0), np.ones(shares)])
         starts = np.arange(count, dtype=np.int32)
@@ -270,18 +263,19 @@ class FlowProgram:
         return np.asarray(total - prices.chunk[self.problem.pairs.chunk])
 
     def _add_pairs(self, solver: Any, places: Ints) -> None:
-        problem, rows, layout = self.problem, self.rows, self._layout
+        problem, rows = self.problem, self.rows
+        first = {kind: place.start for kind, place in self._places.items()}
         pairs, chunks = problem.pairs, problem.chunks
         k, q = pairs.chunk[places], pairs.queue[places]
         link, output = rows.link_of[places], pairs.output[places]
         row = np.stack(
             [
                 k,
-                layout.room + rows.room_of[places],
-                layout.wait + q,
-                np.where(link >= 0, layout.link + link, -1),
-                np.where(output >= 0, layout.output + output, -1),
-                layout.share + chunks.share[k],
+                first["room"] + rows.room_of[places],
+                first["wait"] + q,
+                np.where(link >= 0, first["link"] + link, -1),
+                np.where(output >= 0, first["output"] + output, -1),
+                first["share"] + chunks.share[k],
             ],
             axis=1,
         )
@@ -298,14 +292,14 @@ class FlowProgram:
 
     def _prices(self, solver: Any) -> Prices:
         dual = np.array(solver.getSolution().row_dual)
-        at = self._layout
+        of = {kind: dual[rows] for kind, rows in self._places.items()}
         return Prices(
-            chunk=dual[: at.room],
-            room=np.maximum(-dual[at.room : at.wait], 0.0),
-            wait=-dual[at.wait : at.link],
-            link=np.maximum(-dual[at.link : at.output], 0.0),
-            output=np.maximum(-dual[at.output : at.share], 0.0),
-            share=np.maximum(dual[at.share : at.end], 0.0),
+            chunk=of["chunk"],
+            room=np.maximum(-of["room"], 0.0),
+            wait=-of["wait"],
+            link=np.maximum(-of["link"], 0.0),
+            output=np.maximum(-of["output"], 0.0),
+            share=np.maximum(of["share"], 0.0),
         )
 
     def _solution(self, solver: Any, highspy: Any, order: Ints, rounds: int, status: Status) -> LinearSolution:

@@ -21,7 +21,7 @@ from broker.formats.model import job_status, job_status_files
 from broker.formats.model.feature_keys import BadTextError
 from broker.formats.model.job_status import HOLD_OFF_S, JobStatus, Payload, Reckoning
 from broker.formats.model.job_status_files import Waiting
-from broker.formats.model.vacate import Choice, EndBy, Mode, Need, RunningJob, choose
+from broker.formats.model.vacate import MAX_CORES, Choice, EndBy, Mode, Need, RunningJob, choose
 from broker.formats.statements import status_reports
 from broker.store.connection.tables import TableCatalogue
 from broker.wrong_values import value_is_wrong
@@ -29,7 +29,6 @@ from broker.wrong_values import value_is_wrong
 app = typer.Typer(no_args_is_help=True)
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-MAX_CORES = 10**9
 
 Json = Annotated[bool, typer.Option("--json", help="One object on stdout.")]
 At = Annotated[int | None, typer.Option("--at", metavar="UNIX", help="Seconds since 1970 UTC [now].")]
@@ -55,32 +54,11 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
-class _PayloadModel(_Model):
-    cores: int = Field(ge=1)
-    start: int = Field(ge=0)
-    exp_end: int = Field(ge=0)
-    max_end: int = Field(ge=0)
-    committed_until: int | None = Field(default=None, ge=0)
-
-
 class _PilotModel(_Model):
     allocated_cpu: int = Field(ge=1)
-    payloads: list[_PayloadModel]
+    payloads: list[Payload]
     can_postpone_last_job: bool | None = None
     priority_factor: int | None = None
-
-
-class _JobModel(_Model):
-    id: str = Field(min_length=1)
-    user: str
-    cores: int = Field(ge=1, le=MAX_CORES)
-    jobstart: int | None = Field(default=None, ge=0)
-    kill_waste: int | None = None
-    draining_waste: int | None = None
-    remaining_time_max: int | None = None
-    remaining_time: int | None = None
-    priority: int | None = None
-    can_postpone: bool | None = None
 
 
 class _RankModel(_Model):
@@ -89,7 +67,7 @@ class _RankModel(_Model):
     window_s: int = Field(default=0, ge=0)
     ends_by: Literal["limit", "estimate"] = "limit"
     now: int | None = Field(default=None, ge=0)
-    jobs: list[_JobModel]
+    jobs: list[RunningJob]
 
 
 def _waiting() -> Waiting:
@@ -205,7 +183,7 @@ def _record_of_words(words: list[str]) -> dict[str, int | bool]:
 
 def _record_of_payloads(file: Path) -> dict[str, int | bool]:
     model = _validated(_PilotModel, file)
-    payloads = [Payload(**one.model_dump()) for one in model.payloads]
+    payloads: list[Payload] = model.payloads
     record: dict[str, int | bool] = dict(job_status.record_of(payloads, model.allocated_cpu))
     if payloads and model.can_postpone_last_job is not None:
         record["can_postpone_last_job"] = model.can_postpone_last_job
@@ -246,7 +224,7 @@ def rank(file: JsonFile, at: At = None, as_json: Json = False) -> None:
     if now is None:
         remark("no instant given: losses are taken as reported; give --at, or now in the file, to bound them")
     need = Need(model.cores_needed, model.mode, model.window_s, model.ends_by, now)
-    choice = choose([RunningJob(**dict(one)) for one in model.jobs], need)
+    choice = choose(model.jobs, need)
     if as_json:
         print_json(_plain(choice))
     else:

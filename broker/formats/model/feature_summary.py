@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from pydantic import BaseModel, ConfigDict, Field
+
 MB = 1024 * 1024
 #: A value further than this many interquartile ranges from the middle half is an outlier, if it is also further from
 #: the median than this part of it: values that hardly differ are none.
@@ -39,8 +41,7 @@ class Report:
     shutdown_s: int | None = None
 
 
-@dataclass(frozen=True)
-class SummaryRules:
+class SummaryRules(BaseModel):
     """How reports become figures.
 
     Attributes:
@@ -52,12 +53,14 @@ class SummaryRules:
         keep_past_shutdown_s: a pilot whose shutdown is further past is gone, and its report says nothing.
     """
 
-    min_pilots: int = 20
-    pilot_overhead_s: float = 600.0
-    low_percentile: float = 5.0
-    drain_share: float = 0.5
-    drain_min_pilots: int = 5
-    keep_past_shutdown_s: float = 3600.0
+    model_config = ConfigDict(frozen=True)
+
+    min_pilots: int = Field(default=20, ge=1)
+    pilot_overhead_s: float = Field(default=600.0, ge=0)
+    low_percentile: float = Field(default=5.0, ge=0, le=50)
+    drain_share: float = Field(default=0.5, ge=0, lt=1)
+    drain_min_pilots: int = Field(default=5, ge=1)
+    keep_past_shutdown_s: float = Field(default=3600.0, ge=0)
 
 
 @dataclass(frozen=True)

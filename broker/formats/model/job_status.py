@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
 
 from broker.formats.model import feature_keys
 from broker.formats.model.feature_keys import BadTextError, Contents
@@ -13,6 +16,9 @@ POSTPONE = "can_postpone_last_job"
 HOLD_OFF_S = 600
 REVERTED_FILE = "can_postpone_reverted"
 """Beside the keys: UNIX seconds when the job turned back to True."""
+
+
+UnixSeconds = Annotated[int, Field(strict=True, ge=0)]
 
 
 @dataclass(frozen=True)
@@ -137,11 +143,13 @@ class Reckoning:
 class Payload:
     """One payload that a pilot runs: cores, UNIX seconds of start, expected and enforced end, and of the last save."""
 
-    cores: int
-    start: int
-    exp_end: int
-    max_end: int
-    committed_until: int | None = None
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=False)  # a mapping will do; its values are strict
+
+    cores: Annotated[int, Field(strict=True, ge=1)]
+    start: UnixSeconds
+    exp_end: UnixSeconds
+    max_end: UnixSeconds
+    committed_until: UnixSeconds | None = None
 
 
 def parse(files: Contents, flags: Sequence[str] = (), *, stale: bool = False) -> JobStatus:

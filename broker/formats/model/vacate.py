@@ -9,9 +9,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from broker.formats.model.job_status import Stats
+from pydantic import ConfigDict, Field, Strict, StrictBool, StrictInt
+
+from broker.formats.model.job_status import Stats, UnixSeconds
 
 PRIORITY_TOLERANCE = 0.25
 """How much more a core may lose with a job of lower priority of the same user."""
@@ -19,6 +21,7 @@ PRIORITY_TOLERANCE = 0.25
 MAX_LOSS_CPU_S = 10**18 - 1
 """A larger loss counts as this: no file of a record holds more digits, and no machine has lost so much."""
 
+MAX_CORES = 10**9
 Mode = Literal["kill", "drain"]
 EndBy = Literal["limit", "estimate"]
 
@@ -27,16 +30,18 @@ EndBy = Literal["limit", "estimate"]
 class RunningJob:
     """A job as the site sees it; ``None`` is unknown. Times in s, losses in CPU s, ``jobstart`` in UNIX s."""
 
-    id: str
-    user: str
-    cores: int
-    jobstart: int | None = None
-    kill_waste: int | None = None
-    draining_waste: int | None = None
-    remaining_time_max: int | None = None
-    remaining_time: int | None = None
-    priority: int | None = None
-    can_postpone: bool | None = None
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=False)  # a mapping will do; its values are strict
+
+    id: Annotated[str, Field(strict=True, min_length=1)]
+    user: Annotated[str, Strict()]
+    cores: Annotated[int, Field(strict=True, ge=1, le=MAX_CORES)]
+    jobstart: UnixSeconds | None = None
+    kill_waste: StrictInt | None = None
+    draining_waste: StrictInt | None = None
+    remaining_time_max: StrictInt | None = None
+    remaining_time: StrictInt | None = None
+    priority: StrictInt | None = None
+    can_postpone: StrictBool | None = None
 
     def ends_within(self, window_s: int, by: EndBy) -> bool:
         """Whether the job is over by then: by its enforced limit, or already by its own estimate."""

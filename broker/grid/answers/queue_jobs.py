@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from broker.grid.answers.grid import last_snapshot
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.sources.jobs import JOBS, QUEUED_STATUSES
-from broker.store.query_context import Answer, Asking, known_name
+from broker.store.query_context import Answer, Asking, OverTime, known_name
 from broker.store.snapshots.stored_snapshots import parts_over_time, read_parts
 
 SHOWN = timedelta(hours=24)
@@ -32,15 +32,12 @@ class JobsThen(Answer):
     queued: int
 
 
-class QueueJobs(Answer):
+class QueueJobs(OverTime):
     """The jobs of a queue in some time before ``now``: the last snapshot of each step of ``step_s`` seconds.
 
     ``lost``: snapshots whose count of jobs is no longer kept, or is damaged.
     """
 
-    now: datetime
-    since: datetime
-    step_s: float
     queue: str
     lost: int
     steps: tuple[JobsThen, ...]

@@ -115,8 +115,8 @@ class ActOutcome:
         files_lost: those of them without an attempt left.
     """
 
-    acted: tuple[int, ...]
-    skipped: tuple[int, ...]
+    acted: tuple[int, ...] = ()
+    skipped: tuple[int, ...] = ()
     files: int = 0
     files_lost: int = 0
 

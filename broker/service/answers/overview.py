@@ -13,7 +13,7 @@ from broker.gdpconfig.publish import FIRST_READING
 from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.statements import flow_reads, overview_reads
 from broker.service.statements.overview_reads import Found
-from broker.store.query_context import Answer, Asking
+from broker.store.query_context import Answer, Asking, OverTime
 from broker.store.summaries.reason_counts import bucket_of, outcome_counts
 
 SHOWN = timedelta(hours=24)
@@ -41,12 +41,9 @@ class ChangeMark(Answer):
     version: int | None = None
 
 
-class Activity(Answer):
+class Activity(OverTime):
     """What was decided and what changed in the 24 hours before ``now``, on one axis of time."""
 
-    now: datetime
-    since: datetime
-    step_s: float
     steps: tuple[OutcomeStep, ...]
     changes: tuple[ChangeMark, ...]
 

@@ -22,7 +22,6 @@ SHARE_ROWS = PandaColumns("jedi_tasks", ("status", "vo", "gshare", "workqueue_id
 class TaskState:
     """What decides whether a task is brokered at all."""
 
-    jeditaskid: int
     status: str | None
     nucleus: str | None
     vo: str | None
@@ -60,11 +59,11 @@ def distinct_vos(connection: sa.Connection, catalogue: TableCatalogue, statuses:
 
 
 def states_of(connection: sa.Connection, catalogue: TableCatalogue, task_ids: Sequence[int]) -> dict[int, TaskState]:
-    """The states of those of the tasks that exist."""
+    """The states of those of the tasks that exist, by task."""
     source = catalogue.needed(STATE_ROWS)
     query = f"SELECT jeditaskid, status, nucleus, vo FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns
     rows = connection.execute(sa.text(query), {"ids": list(task_ids)})
-    return {row.jeditaskid: TaskState(**row._mapping) for row in rows}
+    return {row.jeditaskid: TaskState(row.status, row.nucleus, row.vo) for row in rows}
 
 
 NO_SUCH_TASK, TRIED_LATELY, NOTHING_TO_ASSIGN = "no_such_task", "tried_lately", "nothing_to_assign"

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import Refused
-from broker.formats.model.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
+from broker.formats.model.sss.job_columns import MappingRules
+from broker.formats.model.sss.submission import (
+    DEFAULT_PRIORITY,
+    PlannedFile,
+    PlannedOutput,
+    SubmissionRules,
+    SubmitTerms,
+    TaskPlan,
+)
 from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in, specs_in
 from broker.pools.model.declarations import Declarations
 from broker.pools.model.description import RequirementRefused
@@ -21,16 +29,16 @@ from broker.tasks.statements.task_rows import Submission
 
 
 @dataclass(frozen=True)
-class SubmitOptions:
-    """The options of a submission, whatever the kind of the file."""
+class SubmitOptions(SubmitTerms):
+    """The options of a submission: ``share`` and ``queue_name`` map names of an SSS document to PanDA's."""
 
-    user: str | None
-    vo: str
-    label: str
-    nucleus: str | None
-    share: list[str] | None
-    queue_name: list[str] | None
-    ignore_nodes: bool
+    share: list[str] | None = None
+    queue_name: list[str] | None = None
+    ignore_nodes: bool = False
+
+    def sss_rules(self, mapping: MappingRules, queues: frozenset[str]) -> SubmissionRules:
+        """The options as the planner of SSS documents takes them, with the ``queues`` that exist."""
+        return SubmissionRules(self.user, self.vo, self.label, self.nucleus, mapping, queues, self.ignore_nodes)
 
 
 @dataclass(frozen=True)

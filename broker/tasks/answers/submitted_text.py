@@ -12,7 +12,7 @@ from typing import Any, Literal
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.formats.model.sss.job_columns import MappingRules
 from broker.formats.model.sss.reading import read_document
-from broker.formats.model.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.formats.model.sss.submission import CannotSubmitError, plan
 from broker.formats.model.sss.xml_reading import BadDocumentError
 from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
@@ -81,10 +81,7 @@ def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[AnySub
 
 
 def _plan_sss(text: str, options: SubmitOptions, grid: Grid) -> tuple[AnySubmission, ...]:
-    mapping = MappingRules(_pairs(options.share), _pairs(options.queue_name))
-    rules = SubmissionRules(
-        mapping, options.user, options.vo, options.label, options.nucleus, grid.queues, options.ignore_nodes
-    )
+    rules = options.sss_rules(MappingRules(_pairs(options.share), _pairs(options.queue_name)), grid.queues)
     try:
         document = read_document(text.encode("utf-8", "surrogatepass"))
         return tuple(Submission(one) for one in plan(document, rules))

@@ -11,7 +11,7 @@ from broker.cli.context import moment_of, open_store, settings_of
 from broker.cli.output import Column, print_json, print_table, remark
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.commands import sss
-from broker.formats.model.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.formats.model.sss.submission import CannotSubmitError, plan
 from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database
@@ -30,15 +30,7 @@ class UnknownKind(BrokerError):
 def plan_sss(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
     """The tasks of an SSS Job Object."""
     document = sss.load_document(file)
-    rules = SubmissionRules(
-        sss.mapping_rules(options.share, options.queue_name),
-        options.user,
-        options.vo,
-        options.label,
-        options.nucleus,
-        grid.queues,
-        options.ignore_nodes,
-    )
+    rules = options.sss_rules(sss.mapping_rules(options.share, options.queue_name), grid.queues)
     try:
         return tuple(Submission(one) for one in plan(document, rules))
     except CannotSubmitError as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from broker.errors import did_you_mean
+from broker.formats.model.sss.submission import SubmitTerms
 from broker.matching.specs.spec import JobSpecs
 from broker.tasks.model.catalogue import DATASETS_FOR_STREAM, HONOURED, REFUSED, WITHOUT_EFFECT
 from broker.tasks.model.datasets import Items, read_items
@@ -25,21 +26,13 @@ _LONGEST_RULE = 200
 
 
 @dataclass(frozen=True)
-class Submitter:
-    """What is said beside the parameters.
+class Submitter(SubmitTerms):
+    """What is said beside the parameters: VO and label count where the parameters name none.
 
     Attributes:
-        user: who submits; None: the parameters are believed.
-        vo: virtual organisation where the parameters name none.
-        label: production source label where the parameters name none.
-        nucleus: where the output goes; None: the parameters, or the task brokerage, say it.
         count: jobs of a task without input; None: the parameters say it.
     """
 
-    user: str | None = None
-    vo: str = "atlas"
-    label: str = "managed"
-    nucleus: str | None = None
     count: int | None = None
 
 

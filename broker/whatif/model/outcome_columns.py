@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from broker.brokerages.replayed_columns import OutcomeColumns
 from broker.domain.arrays import AnyArray, Bools, Ints, Texts, texts
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.whatif.model.compiled_blocks import BlockRows
@@ -53,24 +54,8 @@ class DrawnRows:
 
 
 @dataclass(frozen=True)
-class Side:
-    """The outcomes of T pieces of work (input chunks, or tasks that want a nucleus) over Q candidates.
-
-    Attributes:
-        outcome: (T,) as in a decision.
-        reason: (T,) why there are no candidates; empty if there are.
-        chosen: (T, Q) the candidates.
-        jobs: (T, Q) jobs that go there; of tasks, 1 for the nucleus that was drawn.
-        position: (T, Q) index into ``codes`` of what rejected the candidate; negative where nothing did.
-        codes: what may reject, by index.
-    """
-
-    outcome: Texts
-    reason: Texts
-    chosen: Bools
-    jobs: AnyArray
-    position: AnyArray
-    codes: tuple[str, ...]
+class Side(OutcomeColumns):
+    """The outcomes on one side of a comparison."""
 
     def over(self, names: Texts, every: AnyArray) -> Side:
         """The same over more candidates: those that are new were none here.

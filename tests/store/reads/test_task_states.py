@@ -34,5 +34,5 @@ def test_states_of_tasks_that_exist(database: Database) -> None:
     seed(database, tasks=[1, 2])
     with database.begin() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        assert states_of(connection, catalogue, [1, 3]) == {1: TaskState(1, "ready", "CERN", "atlas")}
+        assert states_of(connection, catalogue, [1, 3]) == {1: TaskState("ready", "CERN", "atlas")}
         assert states_of(connection, catalogue, []) == {}

@@ -44,24 +44,33 @@ class CannotSubmitError(ValueError):
 
 
 @dataclass(frozen=True)
-class SubmissionRules:
-    """What the submitter or the installation says beside the document.
+class SubmitTerms:
+    """What a submitter says beside what is submitted, in whatever form that is written.
+
+    Attributes:
+        user: who submits; a file that names another user is refused. ``None``: the file is believed.
+        vo: virtual organisation.
+        label: production source label of the tasks.
+        nucleus: where the output goes; ``None``: the task brokerage chooses, unless the file does.
+    """
+
+    user: str | None = None
+    vo: str = "atlas"
+    label: str = "managed"
+    nucleus: str | None = None
+
+
+@dataclass(frozen=True)
+class SubmissionRules(SubmitTerms):
+    """What the submitter and the installation say beside an SSS document.
 
     Attributes:
         mapping: names of shares and queues.
-        user: who submits; a document that names another user is refused. ``None``: the document is believed.
-        vo: virtual organisation.
-        label: production source label of the tasks.
-        nucleus: where the output goes; ``None``: the task brokerage chooses.
         queues: PanDA queues that exist; a queue of another name is no pre-assignment.
         ignore_nodes: submit although the document asks for nodes or licences, which nobody looks at.
     """
 
     mapping: MappingRules = field(default_factory=MappingRules)
-    user: str | None = None
-    vo: str = "atlas"
-    label: str = "managed"
-    nucleus: str | None = None
     queues: frozenset[str] = frozenset()
     ignore_nodes: bool = False
 
