@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from starlette.requests import Request
 
-from broker.api.asking import aware
+from broker.api.state import aware
 
 LONGEST_H = 24.0 * 35
 Hours = Annotated[float, Query(gt=0, le=LONGEST_H, description="How many hours back.")]

@@ -26,10 +26,9 @@ from broker.alongside.answers.shadow_models import Gate
 from broker.alongside.model.gate_file import GateFile
 from broker.alongside.routes.shadow import judged
 from broker.alongside.statements.own_placements import count_decisions
-from broker.api.asking import asking
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow
-from broker.api.state import ApiState, State
+from broker.api.state import ApiState, State, asking
 from broker.web.rendering import page_router, show
 
 router = page_router(tag="alongside")

@@ -15,11 +15,10 @@ from broker.alongside.answers.gate import doctor_problems, gate, gate_file
 from broker.alongside.answers.shadow import shadow
 from broker.alongside.answers.shadow_models import Gate, Shadow
 from broker.alongside.model.gate_file import LONGEST_DAYS
-from broker.api.asking import At, Name, asking
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import ApiState, State
+from broker.api.state import ApiState, At, Name, State, asking
 from broker.brokerages.registry import offered
 from broker.store.query_context import Proceed, known_name
 

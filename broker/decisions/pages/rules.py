@@ -8,10 +8,9 @@ from fastapi import Path, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.problem_codes import problem_code
-from broker.api.state import State
+from broker.api.state import State, asking
 from broker.decisions.answers.known_reasons import WHO, known_reasons
 from broker.decisions.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
 from broker.store.query_context import Answer

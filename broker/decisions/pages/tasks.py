@@ -15,10 +15,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ, Role
-from broker.api.asking import LARGEST_ID, At, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
-from broker.api.state import State, Who
+from broker.api.state import LARGEST_ID, At, Moment, Name, State, TaskId, Who, asking, aware
 from broker.decisions.answers.decision import read_task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, is_of_program
 from broker.decisions.answers.phrases import comparison, throttle, with_unit

@@ -11,12 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import DECIDE, SUBMIT, Identity, Role
-from broker.api.asking import LARGEST_ID, moment
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.state import ApiState, State, Who
+from broker.api.state import LARGEST_ID, ApiState, State, Who, moment
 from broker.decisions.answers import feasibility as feasible
 from broker.decisions.answers.feasibility import Asked, FeasibilityAnswer, Question, decide
 from broker.store.query_context import Proceed

@@ -17,11 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from broker.access.names import hidden
-from broker.api.asking import asking
 from broker.api.plain import as_json, plain
 from broker.api.presenting import JSON, tagged
 from broker.api.problems import Problem
-from broker.api.state import ApiState
+from broker.api.state import ApiState, asking
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.statements.decision_stamp import Stamp, read_stamp, stamp_query
 from broker.store.connection.database import Database

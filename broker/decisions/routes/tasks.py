@@ -9,12 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import READ, Identity
-from broker.api.asking import LARGEST_ID, At, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import unauthenticated
-from broker.api.state import State, Who
+from broker.api.state import LARGEST_ID, At, Moment, Name, State, TaskId, Who, asking, aware
 from broker.decisions.answers.decision import read_task_decision, task_decision
 from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.answers.why_not import read_why_not

@@ -13,11 +13,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from broker.access.policies import READ, SOURCE
-from broker.api.asking import Moment
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.state import State
+from broker.api.state import Moment, State
 from broker.store.snapshots import feed_documents
 from broker.store.snapshots.feed_documents import FedDocument
 

@@ -10,9 +10,8 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, asking
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import At, State, asking
 from broker.flow.answers.quality import MOST_CYCLES, CycleQuality, Quality, quality, quality_sentence
 from broker.service.answers.alarms import load_limits
 from broker.web.pictures.series import Line, lines_over_time

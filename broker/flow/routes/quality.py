@@ -8,10 +8,9 @@ from fastapi import Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State
+from broker.api.state import At, State, asking
 from broker.flow.answers.quality import MOST_CYCLES, Quality, quality
 from broker.service.answers.alarms import load_limits
 

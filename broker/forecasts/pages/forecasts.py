@@ -8,9 +8,8 @@ from fastapi import Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import asking
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import State, asking
 from broker.forecasts.answers.check import ForecastCheck, forecast_check
 from broker.forecasts.answers.forecasts import ForecastLine, ForecastLines, Kind, forecast_list
 from broker.forecasts.model.wording import duration

@@ -8,10 +8,9 @@ from fastapi import Path, Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, Name, TaskId, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State
+from broker.api.state import At, Name, State, TaskId, asking
 from broker.forecasts.answers.check import ForecastCheck, forecast_check
 from broker.forecasts.answers.forecasts import ForecastLines, Kind, forecast_list, queue_forecasts
 from broker.forecasts.answers.sooner import TaskForecast, task_forecast

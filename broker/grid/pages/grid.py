@@ -10,9 +10,8 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, Name, asking
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import At, Name, State, asking
 from broker.grid.answers.links import every_link, page_of_links
 from broker.grid.answers.models import LinkFilters, Links, NucleusAnswer, Shares
 from broker.grid.answers.nuclei import nuclei, nucleus_answer

@@ -13,10 +13,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, Name, asking
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import At, Name, State, asking
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.models import QueueAnswer, QueueFilters, QueueLine
 from broker.grid.answers.queue import near_miss_sentence, queue_sentences, read_queue_answer

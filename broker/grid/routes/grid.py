@@ -8,11 +8,10 @@ from fastapi import Path, Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ, READ_NAMES
-from broker.api.asking import At, Name, asking
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import LONGEST_CURSOR, answer, from_path
-from broker.api.state import State
+from broker.api.state import At, Name, State, asking
 from broker.decisions.answers.reason_codes import rules
 from broker.grid.answers.links import links
 from broker.grid.answers.models import (

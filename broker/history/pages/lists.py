@@ -12,10 +12,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ, READ_NAMES
-from broker.api.asking import LARGEST_ID, asking, moment
 from broker.api.guarded_route import allow
 from broker.api.presenting import to_path
-from broker.api.state import State
+from broker.api.state import LARGEST_ID, State, asking, moment
 from broker.grid.answers.queue import pins_answer
 from broker.history.statements.task_facts import UserTasks, read_tasks_by_user
 from broker.store.snapshots import feed_documents

@@ -10,10 +10,9 @@ from fastapi import Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.presenting import answer, to_path
-from broker.api.state import State, Who
+from broker.api.state import State, Who, asking
 from broker.history.answers.search import Kind, SearchHit, search
 from broker.store.query_context import Answer
 from broker.tuning.answers import values as tuning_values

@@ -12,11 +12,10 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ, READ_NAMES, TRY
-from broker.api.asking import LARGEST_ID, At, Name, asking
 from broker.api.guarded_route import allow
 from broker.api.presenting import from_path, to_path
 from broker.api.problems import Problem
-from broker.api.state import ApiState, State, Who, editor
+from broker.api.state import LARGEST_ID, ApiState, At, Name, State, Who, asking, editor
 from broker.decisions.answers.known_reasons import cure
 from broker.history.answers.job import job_answer, job_list, jobs_of_tasks
 from broker.history.answers.job_models import JobAnswer, JobFilters

@@ -8,10 +8,9 @@ from fastapi import Path, Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import LARGEST_ID, At, Name, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State
+from broker.api.state import LARGEST_ID, At, Name, State, asking
 from broker.history.answers.job import job_answer, job_list
 from broker.history.answers.job_models import JobAnswer, JobFilters, JobList
 

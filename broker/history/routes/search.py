@@ -8,10 +8,9 @@ from fastapi import Query, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State, Who
+from broker.api.state import At, State, Who, asking
 from broker.history.answers import search as answers
 from broker.tuning.answers import values
 

@@ -9,10 +9,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import LARGEST_ID, asking
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.api.state import State
+from broker.api.state import LARGEST_ID, State, asking
 from broker.matching.specs.documents import DocumentUnreadable, read_yaml
 from broker.matching.specs.job_reading import read_job
 from broker.matching.specs.node_reading import read_node

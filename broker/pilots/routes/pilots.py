@@ -10,12 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from broker.access.policies import PILOT, Identity, Role, may_ask_for
-from broker.api.asking import LARGEST_ID
 from broker.api.direct_routes import DirectRoute
 from broker.api.guarded_route import V1, allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.state import State, Who, identity_of, state_of
+from broker.api.state import LARGEST_ID, State, Who, identity_of, state_of
 from broker.matching.specs.node import Node
 from broker.matching.specs.presented import read_presented
 from broker.matching.specs.problems import SpecRefused

@@ -9,11 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import DECIDE, READ
-from broker.api.asking import LARGEST_ID, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.state import State
+from broker.api.state import LARGEST_ID, State, asking
 from broker.matching.specs.job_reading import read_job
 from broker.matching.specs.problems import SpecRefused
 from broker.pilots.answers.why_job import WhyJob, why_job, why_specs

@@ -7,9 +7,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import asking
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import State, asking
 from broker.pools.statements.pool_reads import PoolLine, all_pools
 from broker.web.rendering import page_router, show
 

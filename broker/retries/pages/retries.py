@@ -11,9 +11,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, asking
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import At, State, asking
 from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, actions_of, rule_list
 from broker.web.rendering import page_router, show
 from broker.web.time_range import A_DAY_H, Hours, time_shown

@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import READ, TUNE
-from broker.api.asking import LARGEST_ID, At, TaskId, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State, Who, editor
+from broker.api.state import LARGEST_ID, At, State, TaskId, Who, asking, editor
 from broker.retries.answers import retries
 from broker.retries.answers.new_rule import NewRule, WrongRule
 from broker.retries.answers.retries import RetryActionLine, RetryRuleLine, RetryRules, RuleTest

@@ -10,10 +10,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import OPERATE, READ
-from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.api.state import State, Who, editor
+from broker.api.state import State, Who, asking, editor
 from broker.service.answers import acknowledging
 from broker.service.answers.alarm_sentences import AlarmLine, alarm_kinds, alarm_sentence
 from broker.service.answers.alarms import alarms

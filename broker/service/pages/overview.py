@@ -12,9 +12,8 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, asking
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import At, State, asking
 from broker.grid.answers.links import links
 from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues, ShareLine, Shares
 from broker.grid.answers.nuclei import nuclei

@@ -10,10 +10,9 @@ from fastapi import Path, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, asking
 from broker.api.guarded_route import allow
 from broker.api.presenting import answer
-from broker.api.state import State
+from broker.api.state import At, State, asking
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.service.answers.overview import Activity, activity

@@ -9,10 +9,9 @@ from fastapi import Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, Moment, asking, aware
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.api.state import State
+from broker.api.state import At, Moment, State, asking, aware
 from broker.service.answers.two_times import StreamChange, meaning, two_times, two_times_sentence
 from broker.web.rendering import for_reader, page_router, show
 

@@ -11,10 +11,9 @@ from starlette.requests import Request
 
 from agents.service import registry
 from broker.access.policies import OPERATE, READ
-from broker.api.asking import asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State, Who, editor
+from broker.api.state import State, Who, asking, editor
 from broker.service.answers import acknowledging
 from broker.service.answers.alarms import alarms
 from broker.service.answers.models import AlarmCode, Alarms, ServiceAnswer

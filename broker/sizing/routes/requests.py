@@ -6,10 +6,9 @@ from fastapi import Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import At, TaskId, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State
+from broker.api.state import At, State, TaskId, asking
 from broker.sizing.answers.requests import TaskRequests, task_requests
 
 router = guarded_router(tag="tasks")

@@ -11,9 +11,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import moment
 from broker.api.guarded_route import allow
-from broker.api.state import State
+from broker.api.state import State, moment
 from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers.canaries import CanaryAnswer
 from broker.web.rendering import page_router, show

@@ -13,10 +13,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import OPERATE, READ, TRY, TUNE
-from broker.api.asking import asking, moment
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem, problem_of
-from broker.api.state import ApiState, State, Who, editor
+from broker.api.state import ApiState, State, Who, asking, editor, moment
 from broker.decisions.answers.reason_codes import is_code
 from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published

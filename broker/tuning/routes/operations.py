@@ -10,11 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import OPERATE, READ
-from broker.api.asking import moment
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
-from broker.api.state import State, Who, editor
+from broker.api.state import State, Who, editor, moment
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.feeds.statements.queue_pins import PinLine, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_is_known

@@ -10,11 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import READ, TUNE
-from broker.api.asking import moment
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import After, Limit, Page, answer, slice_of
 from broker.api.problems import Problem
-from broker.api.state import State, Who, editor
+from broker.api.state import State, Who, editor, moment
 from broker.gdpconfig.publish import Published
 from broker.tuning.answers import values
 from broker.tuning.answers.canaries import proposals_of

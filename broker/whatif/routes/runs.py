@@ -13,11 +13,10 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from broker.access.policies import READ, TRY
-from broker.api.asking import LARGEST_ID
 from broker.api.guarded_route import V1, allow, guarded_router
 from broker.api.presenting import After, Limit, Page, answer, key_of, page_of
 from broker.api.problems import Problem
-from broker.api.state import ApiState, State, Who, editor
+from broker.api.state import LARGEST_ID, ApiState, State, Who, editor
 from broker.whatif.answers import long_runs
 from broker.whatif.routes.run_queue import RunQueue
 from broker.whatif.statements import runs
