@@ -18,7 +18,7 @@ from agents.service.configuration import config_file
 from broker.domain.queue_health import HealthFold, HealthLimits
 from broker.history.model.error_classes import ErrorClasses, read_error_classes
 from broker.outcomes.model.record import ArchivedJob, judged, kind_of
-from broker.outcomes.statements import held_nodes, job_starts, outcome_rows
+from broker.outcomes.statements import failed_inputs, held_nodes, job_starts, outcome_rows
 from broker.store.connection.tables import TableCatalogue
 
 AVOID_NODES = "LEARNED_AVOID_NODES"
@@ -77,7 +77,7 @@ class OutcomesAgent(Agent[OutcomesOptions]):
         published = tuning_of(context)
         holding = published.tuning(published.catalogue.vo).flag(AVOID_NODES)
         classes = self._classes()
-        counts: Counter[str] = Counter(ended=0, failed=0, closed=0, reopened=0)
+        counts: Counter[str] = Counter(ended=0, failed=0, closed=0, reopened=0, failed_inputs=0)
         notes: tuple[str, ...] = ()
         while True:
             batch = min(self.options.jobs_of_a_batch, self.options.jobs_of_a_cycle - counts["ended"])
@@ -95,6 +95,7 @@ class OutcomesAgent(Agent[OutcomesOptions]):
                 counts["queues_running"] = outcome_rows.note_running(connection, catalogue, context.now, kind_of)
                 counts["started_this_hour"] = job_starts.note_starts(connection, catalogue, context.now)
                 counts["held_nodes"] = held_nodes.hold_nodes(connection, context.now, holding=holding)
+                failed_inputs.forget_failed(connection, context.now)
                 outcome_rows.forget_old(connection, self.options.limits, context.now, self.options.node_days)
                 if not notes:
                     outcome_rows.note_refresh(connection, context.now)
@@ -127,6 +128,7 @@ class OutcomesAgent(Agent[OutcomesOptions]):
             if context.writes:
                 outcome_rows.write_record(connection, record)
                 outcome_rows.write_health(connection, health, {one.jeditaskid for one in jobs})
+                counts["failed_inputs"] += failed_inputs.note_failed(connection, catalogue, jobs)
                 outcome_rows.note_folded(connection, jobs, until, self.options.overlap_s)
                 fault_points.reach("after_write_before_commit")
         counts.update(ended=len(jobs), failed=sum(one.jobstatus == "failed" for one in jobs))

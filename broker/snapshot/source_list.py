@@ -17,6 +17,7 @@ from broker.resources import entry_points
 from broker.snapshot.draft import GridSource
 from broker.snapshot.source import AnySource, Source, SourceError, SourceLimit
 from broker.snapshot.sources.active_user_jobs import ActiveUserJobs
+from broker.snapshot.sources.failed_inputs import FailedInputsSource
 from broker.snapshot.sources.features import FEATURES
 from broker.snapshot.sources.global_share_names import GlobalShareNames
 from broker.snapshot.sources.global_share_targets import GlobalShareTargets
@@ -78,6 +79,7 @@ OFFERED_SOURCES: tuple[type[Source], ...] = (
     TaskQueues,
     QueueHealthSource,
     TaskFailuresSource,
+    FailedInputsSource,
     QueueCapacitySource,
 )
 

@@ -34,6 +34,7 @@ KEYS: dict[str, Any] = {
     "LEARNED_FAILING_QUEUES": True, "LEARNED_MOST_CLOSED_SHARE": 1.0, "LEARNED_TRIAL_JOBS": 3,
     "LEARNED_TASK_FAILS_HERE": True, "LEARNED_TAKE_BACK": True, "LEARNED_CAPACITY": True, "LEARNED_AVOID_NODES": True,
     "LEARNED_CAPACITY_AS_RUNNING": True, "LEARNED_REQUESTS": True, "SCOUT_REQUESTS": True,
+    "LEARNED_RETRY_ELSEWHERE": True,
     "NQUEUELIMITSITE_MC Simulation": 200, "NQUEUELIMITSITE_Other": 200,
 }  # fmt: skip
 TYPES = {bool: "boolean", float: "float", int: "integer"}

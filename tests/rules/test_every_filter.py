@@ -105,6 +105,8 @@ KEEPS_ALL = {
     "analysis_job-queue_unhealthy",
     "production_job-task_fails_here",
     "analysis_job-task_fails_here",
+    "production_job-retry_elsewhere",
+    "analysis_job-retry_elsewhere",
 }
 ALONE = [case for case in EVERY if is_alone(case.values[1])]
 

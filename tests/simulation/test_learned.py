@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.domain.queue_health import HealthLimits
+from broker.rules.shared.filters.retry_elsewhere import RetryElsewhere
 from broker.simulation.model.generated_grid import GridParameters
 from broker.simulation.model.grids import make_grid
 from broker.simulation.model.loop import ClosedLoop, Run
@@ -39,6 +40,23 @@ def test_a_probation_gets_its_probe_jobs_and_no_more(profile: str, seeds: tuple[
         most = max(most, policy.keeper.health.most_probes)
         assert not policy.faults and run.events > 0
     assert 0 < most <= HealthLimits().probe_jobs
+
+
+def test_a_retry_avoids_the_queues_where_it_failed_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    avoided = [0]
+    judge = RetryElsewhere.keep_among
+
+    def counting(rule: RetryElsewhere, alive: Any, pairs: Any) -> Any:
+        kept = judge(rule, alive, pairs)
+        assert (kept & alive)[alive.any(axis=1)].any(axis=1).all()
+        avoided[0] += int((alive & ~kept).sum())
+        return kept
+
+    monkeypatch.setattr(RetryElsewhere, "keep_among", counting)
+    _, without = simulated(3)
+    assert (avoided[0], without.faults) == (0, {})
+    _, policy = simulated(3, LEARNED_RETRY_ELSEWHERE=True)
+    assert avoided[0] > 0 and not policy.faults
 
 
 def test_fewer_jobs_fail_with_what_is_learned_and_the_same_twice() -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.domain.failed_inputs import FailedFiles
 from broker.domain.queue_capacity import QueueSums
 from broker.domain.queue_health import QueueHealth
 from broker.snapshot.source import Source
+from broker.snapshot.sources.failed_inputs import FailedInputsSource
 from broker.snapshot.sources.queue_capacity import QueueCapacitySource
 from broker.snapshot.sources.queue_health import QueueHealthSource
 from broker.snapshot.sources.task_failures import TaskFailuresSource
@@ -93,6 +95,27 @@ def test_all_ends_of_tasks_of_which_two_failed_at_one_queue_are_read(shared: Dat
         " (2, 'Q', 10, 0, 1), (2, 'R', 10, 0, 1), (3, 'Q', 10, 9, 0)",
     )
     assert built(shared, TaskFailuresSource()) == {1: {("Q", 10): (0, 1), ("Q", 11): (2, 1), ("R", 11): (5, 0)}}
+
+
+def test_of_files_that_failed_those_that_are_ready_again_are_read(shared: Database) -> None:
+    fill(shared, [])
+    execute(
+        shared,
+        "INSERT INTO broker.failed_inputs SELECT 1, dataset, file, queue, node, to_timestamp(at) FROM (VALUES"
+        " (5, 1, 'Q', 'a', 100), (5, 1, 'Q', 'b', 300), (5, 2, 'Q', 'a', 200), (5, 1, 'R', 'a', 400),"
+        " (5, 3, 'Q', 'a', 900), (6, 1, 'R', 'a', 500), (7, 9, 'Q', 'a', 1))"
+        " AS failed (dataset, file, queue, node, at)",
+    )
+    execute(
+        shared,
+        "INSERT INTO doma_panda.jedi_dataset_contents (jeditaskid, datasetid, fileid, status) VALUES"
+        " (1, 5, 1, 'ready'), (1, 5, 2, 'ready'), (1, 5, 3, 'running'), (1, 5, 4, 'ready'),"
+        " (1, 6, 1, 'ready'), (1, 7, 9, 'finished')",
+    )
+    assert built(shared, FailedInputsSource()) == {
+        (1, 5): {"Q": FailedFiles(2, 300.0), "R": FailedFiles(1, 400.0)},
+        (1, 6): {"R": FailedFiles(1, 500.0)},
+    }
 
 
 def test_cores_and_ends_are_summed_up_over_three_weeks(shared: Database) -> None:

@@ -67,6 +67,7 @@ from broker.rules.shared.filters.min_walltime import MinWalltime
 from broker.rules.shared.filters.queue_unhealthy import QueueUnhealthy
 from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.rules.shared.filters.requested_cores import RequestedCores
+from broker.rules.shared.filters.retry_elsewhere import RetryElsewhere
 from broker.rules.shared.filters.shortwalltime import Shortwalltime
 from broker.rules.shared.filters.submit_pool import SubmitPool
 from broker.rules.shared.filters.task_fails_here import TaskFailsHere
@@ -126,6 +127,8 @@ TEMPORARY: tuple[Filter[AnalysisPairs] | GroupFilter[AnalysisPairs], ...] = (
     QueueUnhealthy(),
     TaskFailsHere(),
     UserQueueLength(),
+    # another queue must be left by all other rules
+    RetryElsewhere(),
 )
 
 WEIGHTS: tuple[Weight[AnalysisPairs], ...] = (LocalData(), NewBasicWeight())

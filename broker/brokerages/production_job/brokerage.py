@@ -79,6 +79,7 @@ from broker.rules.shared.filters.min_walltime import MinWalltime
 from broker.rules.shared.filters.queue_unhealthy import QueueUnhealthy
 from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.rules.shared.filters.requested_cores import RequestedCores
+from broker.rules.shared.filters.retry_elsewhere import RetryElsewhere
 from broker.rules.shared.filters.shortwalltime import Shortwalltime
 from broker.rules.shared.filters.submit_pool import SubmitPool
 from broker.rules.shared.filters.task_fails_here import TaskFailsHere
@@ -153,6 +154,8 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
     NonLocal(),
     # urgent work takes good links only
     LowNetworkWeight(),
+    # another queue must be left by all other rules
+    RetryElsewhere(),
 )
 
 WEIGHTS: tuple[Weight[JobPairs], ...] = (DataAvailability(), NucleusBoost(), Network(), CpuLevel())

@@ -348,7 +348,7 @@ class Grid:
     def attempt_failed(self, job: Job) -> None:
         """Count an attempt that did not finish: the job is brokered again, or has failed for good."""
         state = job.task
-        state.attempts[job.index] += 1
+        state.note_failed(job.index, job.queue, self.events.now)
         self.tally.failed_attempts += 1
         self._count_end(job, failed=True)
         if state.attempts[job.index] >= self.scenario.attempts:

@@ -80,6 +80,7 @@ class TaskState:
         measured_work_hs06s: CPU work of a job as the scouts had it, None before.
         ended: attempts that finished and that failed, by name of the queue, where the scenario counts them.
         memory_record: memory that its ended jobs used, None where requests stay as they are.
+        failed_at: of jobs that failed, when (s) at which queue.
         stage_in_fails: (n, A) uniform draws for each attempt, None where stage-ins never fail.
     """
 
@@ -104,6 +105,7 @@ class TaskState:
     measured_work_hs06s: float | None = None
     ended: dict[str, list[int]] = field(default_factory=dict)
     stage_in_fails: Floats | None = None
+    failed_at: dict[int, dict[int, float]] = field(default_factory=dict)
     memory_record: MemoryRecord | None = None
 
     def memory_gb(self, index: int) -> float:
@@ -132,6 +134,11 @@ class TaskState:
         """Wall time of a job on cores of so many HS06, as the broker reckons it from what is estimated."""
         speed = self.kind.cores * corepower * BELIEVED_EFFICIENCY / 100.0
         return self.believed_work_hs06s / speed + BASE_WALL_S
+
+    def note_failed(self, index: int, queue: int, now_s: float) -> None:
+        """Count an attempt of a job that failed at a queue."""
+        self.attempts[index] += 1
+        self.failed_at.setdefault(index, {})[queue] = now_s
 
     def count_end(self, queue: str, *, failed: bool) -> None:
         """Count an attempt that finished or failed at a queue."""

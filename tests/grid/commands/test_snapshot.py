@@ -223,7 +223,7 @@ def test_a_scenario_and_a_snapshot_turn_into_each_other(
         exported = tmp_path / f"{number}.json"
         assert broker("--db", database.url, "snapshot", "export", name, str(exported)).status == 0
         sources.append(json.loads(exported.read_text(encoding="utf-8"))["sources"])
-    for learned in ("queue_health", "task_failures"):
+    for learned in ("queue_health", "task_failures", "failed_inputs", "queue_capacity"):
         assert sources[0].pop(learned)["content"]["tables"][learned]["values"] == []
     assert sources[0] == sources[1] and len(sources[1]) > 10
     assert load(make_database(), read_scenario(file))["jobsactive4"] == 5

@@ -132,7 +132,7 @@ class Brokered:
     def snapshot_for(self, name: str, view: GridView, tasks: Sequence[TaskState]) -> Any:
         """The grid as a job brokerage sees it, with the sources that its rules and steps name."""
         users = sorted({state.task.user for state in tasks}) if name == ANALYSIS else None
-        return self.keeper.with_sources(view, self._sources[name], users)
+        return self.keeper.with_sources(view, self._sources[name], users, tasks)
 
     def retry_s(self, task: TaskState) -> float:
         """As long as the brokerage lets a pending or throttled task wait; no time where each cycle decides again."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
 
+from broker.domain.failed_inputs import KEPT_H, FailedFiles, FailedInputs
 from broker.domain.queue_capacity import QueueSums
-from broker.domain.queue_health import ANALYSIS, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
+from broker.domain.queue_health import ANALYSIS, HOUR_S, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
 from broker.simulation.model.information import GridView
+from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.scenario import Scenario
 from broker.snapshot.sources.queue_capacity import LearnedCapacity
 from broker.snapshot.sources.queue_health import LearnedHealth, LearnedQueues
@@ -113,6 +115,34 @@ def _learned(place: QueueHealth) -> LearnedHealth:
         place.state, place.statistic, place.failed, place.ended, len(place.tasks), hours, place.until_s,
         place.probes_ended, 0, *place.lately(),
     )  # fmt: skip
+
+
+def failed_inputs(
+    names: Sequence[str], tasks: Iterable[TaskState], now_s: float, epoch_s: float, first_dataset: int
+) -> FailedInputs:
+    """Jobs that wait for their next attempt, by the queues at which they failed until the agent's last cycle.
+
+    Args:
+        names: of the queues.
+        tasks: that are brokered.
+        now_s: the instant; ``epoch_s`` that of the beginning of the simulation (s since 1970 UTC).
+        epoch_s: see ``now_s``.
+        first_dataset: number of the dataset of task 0.
+    """
+    until_s = now_s // PERIOD_S * PERIOD_S
+    found: dict[tuple[int, int], dict[str, FailedFiles]] = {}
+    for state in tasks:
+        if not state.failed_at:
+            continue
+        ends: dict[int, list[float]] = {}
+        for index in sorted(state.failed_at.keys() & set(state.unassigned)):
+            for queue, at_s in state.failed_at[index].items():
+                if until_s - KEPT_H * HOUR_S <= at_s <= until_s:
+                    ends.setdefault(queue, []).append(epoch_s + at_s)
+        if ends:
+            key = (state.task.number, first_dataset + state.task.number)
+            found[key] = {names[queue]: FailedFiles(len(at), max(at)) for queue, at in ends.items()}
+    return found
 
 
 class CapacityKeeper:

@@ -10,11 +10,14 @@ import numpy as np
 from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts, LinkMatrix
 from broker.simulation.model.information import GridView
+from broker.simulation.model.job_states import TaskState
+from broker.simulation.model.real.chunk_work import FIRST_DATASET
 from broker.simulation.model.real.grid_rows import START, instant, share_targets, static_snapshot
-from broker.simulation.model.real.learned import CapacityKeeper, HealthKeeper
+from broker.simulation.model.real.learned import CapacityKeeper, HealthKeeper, failed_inputs
 from broker.simulation.model.real.user_figures import analysis_grid, outside_values
 from broker.simulation.model.scenario import Scenario
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.failed_inputs import FAILED_INPUTS
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
 from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY
 from broker.snapshot.sources.queue_health import QUEUE_HEALTH
@@ -90,13 +93,20 @@ class SnapshotKeeper:
         """(Q,) scenario's queue of each candidate of a snapshot as a brokerage reads it; some add candidates."""
         return self._order[snapshot.queues.unified]
 
-    def with_sources(self, view: GridView, sources: Collection[str], users: Sequence[int] | None) -> Snapshot:
+    def with_sources(
+        self,
+        view: GridView,
+        sources: Collection[str],
+        users: Sequence[int] | None,
+        tasks: Sequence[TaskState] = (),
+    ) -> Snapshot:
         """The same with what the rules and steps of a job brokerage name.
 
         Args:
             view: of the grid.
             sources: that are named.
             users: about whom the analysis brokerage asks; None for the production brokerage.
+            tasks: that are brokered.
         """
         snapshot = self.snapshot(view)
         offered = {name: value for name, value in outside_values(self.scenario, view.users).items() if name in sources}
@@ -106,6 +116,9 @@ class SnapshotKeeper:
             offered[QUEUE_HEALTH] = self.health.learned(view, START.timestamp())
         if TASK_FAILURES in sources:
             offered[TASK_FAILURES] = self.health.failing_tasks(view, START.timestamp())
+        if FAILED_INPUTS in sources:
+            names = [queue.name for queue in self.scenario.queues]
+            offered[FAILED_INPUTS] = failed_inputs(names, tasks, view.now_s, START.timestamp(), FIRST_DATASET)
         if QUEUE_CAPACITY in sources:
             offered[QUEUE_CAPACITY] = self.capacity.learned(view)
         if users is not None:

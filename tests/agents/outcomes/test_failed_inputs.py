@@ -1,0 +1,66 @@
+"""Which input files are kept as failed: those of jobs that failed for no fault of the payload, for some hours."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+from tests.agents.outcomes.test_outcomes import NOW, ended, failed, rows, run_once
+
+ENDED = datetime(2026, 8, 1, 11, tzinfo=UTC)
+
+
+def file(pandaid: int, fileid: int, **columns: Any) -> dict[str, Any]:
+    plain = {"row_id": 10 * pandaid + fileid, "pandaid": pandaid, "jeditaskid": 1, "datasetid": 5, "fileid": fileid}
+    return plain | {"type": "input", "modificationtime": "2026-08-01T11:00:00"} | columns
+
+
+def put(database: Database, jobs: list[dict[str, Any]], *files: dict[str, Any]) -> None:
+    load(database, Scenario(NOW, {"jobsarchived4": jobs, "filestable4": list(files)}))
+
+
+@pytest.mark.parametrize(
+    ("job", "of_file", "kept"),
+    [
+        (failed(1, 60), {}, True),
+        (failed(1, 60), {"type": "pseudo_input"}, True),
+        (failed(1, 60), {"type": "output"}, False),
+        (failed(1, 60), {"datasetid": None}, False),
+        (failed(1, 60, piloterrorcode=0), {}, True),  # of no known code
+        (failed(1, 60, piloterrorcode=1305, transexitcode="1"), {}, False),  # the payload's fault
+        (failed(1, 60, prodsourcelabel="test"), {}, False),
+        (ended(1, 60), {}, False),
+    ],
+)
+def test_what_is_kept(database: Database, job: dict[str, Any], of_file: dict[str, Any], kept: bool) -> None:
+    put(database, [job], file(1, 3, **of_file))
+    record, _ = run_once(database)
+    wanted = [(1, 5, 3, "Q", "node1", ENDED)] if kept else []
+    assert (rows(database, "failed_inputs"), record.counts["failed_inputs"]) == (wanted, len(wanted))
+
+
+def test_the_last_failure_at_a_place_counts_and_each_place_is_kept(database: Database) -> None:
+    put(
+        database,
+        [failed(1, 50), failed(2, 60), failed(3, 55, computingsite="R")],
+        file(1, 3),
+        file(2, 3),
+        file(2, 3, row_id=99),
+        file(3, 3),
+    )
+    run_once(database)
+    wanted = [(1, 5, 3, "Q", "node1", ENDED), (1, 5, 3, "R", "node1", ENDED - timedelta(minutes=5))]
+    assert rows(database, "failed_inputs") == wanted
+
+
+@pytest.mark.parametrize(("hours", "kept"), [(5.0, True), (5.01, False)])
+def test_failures_are_forgotten_after_six_hours(database: Database, hours: float, kept: bool) -> None:
+    put(database, [failed(1, 60)], file(1, 3))
+    run_once(database)
+    run_once(database, NOW + timedelta(hours=hours))
+    assert bool(rows(database, "failed_inputs")) == kept
