@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agents.notifications.settings_file import load_settings
 from agents.service.configuration import ConfigurationError
-from broker.notifications.answers.messages import fails
-from broker.notifications.answers.streams import as_channel, lost_lately
+from broker.notifications.answers.messages import FAILING_FROM, fails
+from broker.notifications.answers.streams import lost_lately
 from broker.notifications.model.channels import MailChannel, StompChannel, WebhookChannel
 from broker.notifications.model.rules import NotificationSettings
 from broker.notifications.statements import outbox_rows, stream_rows
@@ -47,7 +47,7 @@ def notification_findings(database: Database, folder: Path | None, now: datetime
 
 def _of_stream(one: StreamLine, now: datetime) -> Iterator[Finding]:
     remedy = f"see broker notify decisions; try broker notify test {one.channel}"
-    if fails(as_channel(one)):
+    if one.tries >= FAILING_FROM:
         what = f"decisions by {one.channel} do not get through, {one.tries} tries: {one.detail}"
         yield Finding(TOPIC, "problem", what, remedy)
     if lost_lately(one, now):

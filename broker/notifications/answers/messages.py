@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from broker.notifications.answers.streams import as_channel
 from broker.notifications.statements import outbox_rows, stream_rows
 from broker.notifications.statements.outbox_rows import ChannelStanding
 from broker.redaction import HIDDEN
@@ -100,12 +99,11 @@ def _line(row: dict[str, Any], with_addresses: bool) -> MessageLine:
 
 
 def standings(asking: Asking) -> list[ChannelStanding]:
-    """How each channel fares: that has, or had in the last day, a message, and that publishes decisions."""
+    """How each channel fares that has, or had in the last day, a message, or by which no decisions get through."""
     found = outbox_rows.standing(asking.connection, asking.now)
     ill = {one.channel for one in found if fails(one)}
-    streams = [as_channel(one) for one in stream_rows.standing(asking.connection)]
     # a channel by which neither goes is one alarm
-    return found + [one for one in streams if one.channel not in ill]
+    return found + [one for one in stream_rows.failing(asking.connection) if one.channel not in ill]
 
 
 def fails(one: ChannelStanding) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from broker.notifications.statements import stream_rows
-from broker.notifications.statements.outbox_rows import ChannelStanding
 from broker.notifications.statements.stream_rows import StreamLine
 from broker.store.query_context import Answer, Asking
 
@@ -23,14 +22,6 @@ class StreamList(Answer):
 def stream_list(asking: Asking) -> StreamList:
     """How the decisions of each channel fare."""
     return StreamList(now=asking.now, streams=tuple(stream_rows.standing(asking.connection)))
-
-
-def as_channel(one: StreamLine) -> ChannelStanding:
-    """The decisions of a channel as messages of it: what alarms and the doctor judge. Pure."""
-    return ChannelStanding(
-        channel=one.channel, waiting=one.backlog, failing=one.backlog if one.tries else 0, tries=one.tries, given_up=0,
-        delivered=one.sent, delivered_at=one.sent_at, failing_since=one.failing_since, detail=one.detail,
-    )  # fmt: skip
 
 
 def lost_lately(one: StreamLine, now: datetime) -> bool:

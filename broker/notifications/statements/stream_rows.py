@@ -15,7 +15,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.domain.decisions import StoredDecision
-from broker.notifications.statements.outbox_rows import LONGEST_DETAIL
+from broker.notifications.statements.outbox_rows import LONGEST_DETAIL, ChannelStanding
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
 from broker.store.query_context import Answer
 
@@ -63,6 +63,12 @@ _STANDING = sa.text(f"""
         ) AS later
     ) AS counted
     ORDER BY channel""")  # noqa: S608 - a constant
+
+# alarms are asked for often: what waits is what was numbered since, and no row is looked at
+_FAILING = sa.text("""
+    SELECT channel, (SELECT last_value FROM broker.decisions_id_seq) - position AS waiting, tries, sent, sent_at,
+        failing_since, detail
+    FROM broker.decision_streams WHERE tries > 0 ORDER BY channel""")
 
 
 @dataclass(frozen=True)
@@ -184,3 +190,14 @@ def failed(connection: sa.Connection, channel: str, position: int, now: datetime
 def standing(connection: sa.Connection) -> list[StreamLine]:
     """How the decisions of each channel fare."""
     return [StreamLine(**row) for row in connection.execute(_STANDING).mappings()]
+
+
+def failing(connection: sa.Connection) -> list[ChannelStanding]:
+    """The channels of which the last try was in vain; what waits there: at most so many decisions."""
+    return [
+        ChannelStanding(
+            channel=row.channel, waiting=row.waiting, failing=row.waiting, tries=row.tries, given_up=0,
+            delivered=row.sent, delivered_at=row.sent_at, failing_since=row.failing_since, detail=row.detail,
+        )
+        for row in connection.execute(_FAILING)
+    ]  # fmt: skip
