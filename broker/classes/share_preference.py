@@ -5,6 +5,7 @@ Pure. Source: PanDA analysis brokerage, global share usage; PanDA data model, gl
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -182,7 +183,7 @@ def _parts(siblings: list[ShareNode], fraction: float) -> list[tuple[ShareNode, 
 
 def share_loads(counts: Iterable[ShareCount], queues: Mapping[str, QueueAbout]) -> dict[str, ShareLoad]:
     """The load of each share. Jobs at queues that are not on record do not count; power 0 or NULL is DEFAULT_POWER."""
-    loads: dict[str, ShareLoad] = {}
+    found: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for count in counts:
         power = 1.0
         if count.queue is not None:
@@ -191,10 +192,8 @@ def share_loads(counts: Iterable[ShareCount], queues: Mapping[str, QueueAbout]) 
                 continue
             power = about.corepower if about.corepower > 0 else DEFAULT_POWER
         hs = count.amount * power
-        added = ShareLoad(running_hs=hs) if count.is_running else ShareLoad(queuing_hs=hs)
-        share = count.share or ""
-        loads[share] = loads.get(share, ShareLoad()).plus(added)
-    return loads
+        found[count.share or ""][0 if count.is_running else 1] += hs
+    return {share: ShareLoad(running, queuing) for share, (running, queuing) in found.items()}
 
 
 def preferences(

@@ -132,7 +132,7 @@ def read_gate(text: str, where: str, known: Mapping[str, Sequence[str]]) -> Gate
         GateFileError: it cannot be used; of all faults each has its line, field, value, and the nearest name.
     """
     try:
-        content, root = read_yaml(text), yaml.compose(text, yaml.SafeLoader)
+        content = read_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 1}"
@@ -140,12 +140,17 @@ def read_gate(text: str, where: str, known: Mapping[str, Sequence[str]]) -> Gate
     try:
         found = GateFile.model_validate({} if content is None else content)
     except ValidationError as error:
-        faults = [_fault(one, root) for one in error.errors()]
+        faults = [_fault(one, _nodes(text)) for one in error.errors()]
         raise GateFileError("; ".join(faults), where, "config/gate.yaml is an example of each field") from error
-    faults = _unknown_names(found, root, known)
+    faults = _unknown_names(found, text, known)
     if faults:
         raise GateFileError("; ".join(faults), where)
     return found
+
+
+def _nodes(text: str) -> Any:
+    """The nodes of a text, for the lines of what is wrong: to read them takes long, and good files have none."""
+    return yaml.compose(text, yaml.SafeLoader)
 
 
 def _fault(one: ErrorDetails, root: Any) -> str:
@@ -167,7 +172,7 @@ def _fields(path: Sequence[object]) -> list[str]:
     return list(at.model_fields)
 
 
-def _unknown_names(found: GateFile, root: Any, known: Mapping[str, Sequence[str]]) -> list[str]:
+def _unknown_names(found: GateFile, text: str, known: Mapping[str, Sequence[str]]) -> list[str]:
     named: list[tuple[str, str, list[object]]] = [("brokerage", one, ["brokerages", one]) for one in found.brokerages]
     named += [
         ("brokerage", one.brokerage, ["explained", at, "brokerage"])
@@ -181,7 +186,9 @@ def _unknown_names(found: GateFile, root: Any, known: Mapping[str, Sequence[str]
         if name not in known[kind]:
             close = nearest(name, known[kind])
             hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known[kind])}"
-            faults.append(f"line {_line(root, path)}, {'.'.join(map(str, path))}: there is no {kind} {name!r}; {hint}")
+            faults.append(
+                f"line {_line(_nodes(text), path)}, {'.'.join(map(str, path))}: there is no {kind} {name!r}; {hint}"
+            )
     return faults
 
 

@@ -40,11 +40,11 @@ MOST_ROWS, MOST_DECISIONS = 50, 50_000
 @allow(DECIDE)
 async def shadow_page(request: Request, api: State) -> Response:
     """Whether the work of PanDA's brokers may be handed over."""
-    criteria, _ = await run_in_threadpool(gate_file, None, api.folder)
+    read = criteria, _ = await run_in_threadpool(gate_file, None, api.folder)
     if await run_in_threadpool(_are_many, api, criteria):
         about = {"days": criteria.days, "more_than_decisions": MOST_DECISIONS}
         return show(request, "shadow_many", about, title="Beside PanDA")
-    return await decided(request, api, lambda proceed: _shown(request, judged(api)))
+    return await decided(request, api, lambda proceed: _shown(request, judged(api, read=read)))
 
 
 def _are_many(api: ApiState, criteria: GateFile) -> bool:

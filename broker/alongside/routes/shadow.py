@@ -14,7 +14,7 @@ from broker.access.policies import DECIDE
 from broker.alongside.answers.gate import doctor_problems, gate, gate_file
 from broker.alongside.answers.shadow import shadow
 from broker.alongside.answers.shadow_models import Gate, Shadow
-from broker.alongside.model.gate_file import LONGEST_DAYS
+from broker.alongside.model.gate_file import LONGEST_DAYS, GateFile
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
@@ -61,9 +61,9 @@ async def get_gate(request: Request, api: State, at: At = None) -> Response:
     return await decided(request, api, lambda proceed: answer(request, judged(api, at)))
 
 
-def judged(api: ApiState, at: At = None) -> Gate:
-    """The verdict by ``gate.yaml`` of the installation; where the file stands is not told."""
-    criteria, where = gate_file(None, api.folder)
+def judged(api: ApiState, at: At = None, read: tuple[GateFile, str] | None = None) -> Gate:
+    """The verdict by ``gate.yaml`` of the installation, ``read`` already or not; where the file stands is not told."""
+    criteria, where = read or gate_file(None, api.folder)
     clean = criteria.doctor == "clean"
     now = api.now().astimezone(UTC)
     problems = doctor_problems(api.database, api.folder, now, api.steady_s, time.sleep) if clean else []

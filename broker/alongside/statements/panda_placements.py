@@ -38,25 +38,32 @@ _MADE = """
         WHERE d.type = ANY(:types)
         ORDER BY f.pandaid, f.fileid
     )"""
-#: Jobs of tasks about which nothing of ours was decided are added up by the hour, whatever their task and queue are.
+#: Jobs of tasks about which nothing of ours was decided are added up by the hour, whatever their task and queue are:
+#: most jobs are theirs, and of them the files are not looked up one by one.
 _READ_ASSIGNED_JOBS = """
     {made}, decided AS MATERIALIZED (
         SELECT t.jeditaskid FROM (SELECT DISTINCT jeditaskid FROM jobs) AS t WHERE {decided}
+    ), known AS MATERIALIZED (
+        SELECT jobs.*, input.datasetid, input.fileid FROM jobs LEFT JOIN input ON input.pandaid = jobs.pandaid
     )
-    SELECT d.jeditaskid, CASE WHEN d.jeditaskid IS NOT NULL THEN input.datasetid END AS datasetid,
-           CASE WHEN d.jeditaskid IS NOT NULL THEN coalesce(c.ramcount, 0)::float8 END AS ramcount,
-           CASE WHEN d.jeditaskid IS NOT NULL THEN jobs.computingsite END AS queue, jobs.gshare AS share,
-           CASE WHEN jobs.prodsourcelabel = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END AS brokerage,
-           jobs.prodsourcelabel AS label, min(jobs.creationtime) AS first_at, max(jobs.creationtime) AS at,
-           count(*) AS jobs, input.datasetid IS NOT NULL AS has_dataset
-    FROM jobs
-    LEFT JOIN decided AS d ON d.jeditaskid = jobs.jeditaskid
-    LEFT JOIN input ON input.pandaid = jobs.pandaid
-    LEFT JOIN {contents} AS c
-      ON c.jeditaskid = d.jeditaskid AND c.datasetid = input.datasetid AND c.fileid = input.fileid
-    GROUP BY 1, 2, 3, 4, 5, 6, 7, 11,
-             date_trunc(CASE WHEN d.jeditaskid IS NULL THEN 'hour' ELSE 'minute' END, jobs.creationtime)
-    ORDER BY 1, 2, 3, 9, 4, 5, 7, 11"""
+    SELECT placed.*, CASE WHEN label = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END AS brokerage
+    FROM (
+        SELECT j.jeditaskid, j.datasetid, coalesce(c.ramcount, 0)::float8 AS ramcount, j.computingsite AS queue,
+               j.gshare AS share, j.prodsourcelabel AS label, min(j.creationtime) AS first_at,
+               max(j.creationtime) AS at, count(*) AS jobs, j.datasetid IS NOT NULL AS has_dataset
+        FROM known AS j
+        LEFT JOIN {contents} AS c
+          ON c.jeditaskid = j.jeditaskid AND c.datasetid = j.datasetid AND c.fileid = j.fileid
+        WHERE j.jeditaskid IN (SELECT jeditaskid FROM decided)
+        GROUP BY 1, 2, 3, 4, 5, 6, 10, date_trunc('minute', j.creationtime)
+        UNION ALL
+        SELECT NULL, NULL, NULL, NULL, j.gshare, j.prodsourcelabel, min(j.creationtime), max(j.creationtime),
+               count(*), j.datasetid IS NOT NULL
+        FROM known AS j
+        WHERE j.jeditaskid NOT IN (SELECT jeditaskid FROM decided)
+        GROUP BY j.gshare, j.prodsourcelabel, j.datasetid IS NOT NULL, date_trunc('hour', j.creationtime)
+    ) AS placed
+    ORDER BY 1, 2, 3, 8, 4, 5, 6, 10"""
 _DECIDED = """EXISTS (SELECT FROM broker.decisions AS own WHERE own.jeditaskid = t.jeditaskid
             AND own.decided_at > :decided_since AND own.decided_at <= :decided_until)"""
 _READ_INPUT = """
@@ -200,7 +207,7 @@ def read_placements(
     if decided_since is not None:
         values |= {"decided_since": decided_since, "decided_until": until}
     placements, undecided = [], []
-    for task, dataset, ramcount, queue, share, brokerage, label, first, last, jobs, known in connection.execute(
+    for task, dataset, ramcount, queue, share, label, first, last, jobs, known, brokerage in connection.execute(
         sa.text(query), values
     ):
         at = last.replace(tzinfo=UTC)

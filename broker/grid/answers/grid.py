@@ -51,11 +51,20 @@ def snapshot_of(connection: sa.Connection, identifier: str) -> Snapshot:
 
 
 LINK_CAP = "NQUEUED_SAT_CAP"
+_LAST_SNAPSHOT = "the last snapshot of"
 _NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER BY taken_at DESC LIMIT 1")
 
 
 def last_snapshot(asking: Asking, brokerage: str | None = None) -> Snapshot | None:
-    """The last stored snapshot of a brokerage, or of any; None where none is kept."""
+    """The last stored snapshot of a brokerage, or of any; None where none is kept. Looked for once in a transaction."""
+    key = f"{_LAST_SNAPSHOT} {brokerage}"
+    if key not in asking.kept:
+        asking.kept[key] = _last_snapshot(asking, brokerage)
+    found: Snapshot | None = asking.kept[key]
+    return found
+
+
+def _last_snapshot(asking: Asking, brokerage: str | None) -> Snapshot | None:
     agents = offered() if brokerage is None else (brokerage,)
     found = [one.id for one in last_of_agents(asking.connection, agents)]
     if brokerage is None:

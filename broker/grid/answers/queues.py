@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import datetime, timedelta
+
+import numpy as np
 
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.grid import COUNTED_STATUSES
@@ -93,24 +95,31 @@ def placed_lately(asking: Asking) -> Placed:
     )
 
 
-def queues(asking: Asking, filters: QueueFilters | None = None) -> Queues:
-    """The queues for which all filters hold, by name; those that came after the last snapshot as they are on record."""
+def queues(asking: Asking, filters: QueueFilters | None = None, *, with_decisions: bool = True) -> Queues:
+    """The queues for which all filters hold, by name; those that came after the last snapshot as they are on record.
+
+    Args:
+        asking: whom.
+        filters: which queues.
+        with_decisions: whether it is counted what was decided about them in the last day; else these figures are 0.
+    """
     snapshot, wanted = last_snapshot(asking), filters or QueueFilters()
-    counts = [one for some in totals_about(asking, "queue").values() for one in some]
+    totals = totals_about(asking, "queue") if with_decisions else {}
+    counts = [one for some in totals.values() for one in some]
     found = queues_of(snapshot, counts, wanted, asking.now)
     known = set() if snapshot is None else set(map(str, snapshot.unified.name))
-    new = [line for line in _on_record(asking) if line.queue not in known and _holds(line, wanted)]
+    new = [line for line in _on_record(asking, known) if _holds(line, wanted)]
     lines = sorted((*found.queues, *new), key=lambda line: line.queue)
     return found.model_copy(update={"queues": tuple(lines)}) if new else found
 
 
-def _on_record(asking: Asking) -> Iterator[QueueLine]:
-    """The queues of ``schedconfig_json`` with what their rows say; a row that cannot be used has no status."""
+def _on_record(asking: Asking, known: Set[str]) -> Iterator[QueueLine]:
+    """Other queues of ``schedconfig_json`` with what their rows say; a row that cannot be used has no status."""
     none = JobNumbers(**dict.fromkeys(COUNTED_STATUSES, 0))
     for row in read_queue_rows(asking.connection, asking.catalogue):
         document = json_document(row["data"])
         name = str(document.get("nickname") or row["panda_queue"])
-        if name == ALL_QUEUES:
+        if name == ALL_QUEUES or name in known:
             continue
         yield QueueLine(
             queue=name,
@@ -138,7 +147,7 @@ def queues_of(snapshot: Snapshot | None, counts: Iterable[QueueCount], filters: 
 
 def _lines(snapshot: Snapshot, counts: Mapping[str, DayCount]) -> list[QueueLine]:
     unified, own = snapshot.unified, snapshot.queues.unified
-    lines = []
+    lines, pseudo_queues = [], np.bincount(own[own >= 0], minlength=len(unified)).tolist()
     for at in sorted(range(len(unified)), key=lambda at: str(unified.name[at])):
         name = str(unified.name[at])
         counted = counts.get(name, DayCount())
@@ -148,7 +157,7 @@ def _lines(snapshot: Snapshot, counts: Mapping[str, DayCount]) -> list[QueueLine
                 site=str(unified.atlas_site[at] or ""),
                 status=str(unified.status[at] or ""),
                 type=str(unified.type[at] or ""),
-                pseudo_queues=int((own == at).sum()),
+                pseudo_queues=pseudo_queues[at],
                 jobs=job_numbers(snapshot, at),
                 pilots=float(unified.n_pilots[at]),
                 considered=counted.considered,

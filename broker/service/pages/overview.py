@@ -49,7 +49,7 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
     with asking(api, at) as asked:
         shown_h = hours or hours_known(asked)
         waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=shown_h))
-        flowing, shared, found, where = work_flow(asked), shares(asked), queues(asked), places(asked)
+        flowing, shared, found = work_flow(asked), shares(asked), queues(asked, with_decisions=False)
     with asking(api, api.now()) as asked:
         running = service_answer(asked, installation)
     drawn = _activity_picture(for_reader(request, lately))
@@ -61,7 +61,9 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
         "flow": flowing,
         "shares": shared,
     }
-    sites = _sites(found, where, Placed(now=found.now, since=found.now, jobs={}), set())
+    # a tile says neither where a site is nor what it got
+    nowhere, nothing = Places(tier={}, cloud={}, degrees={}), Placed(now=found.now, since=found.now, jobs={})
+    sites = _sites(found, nowhere, nothing, set())
     return show(
         request,
         "overview",
