@@ -1,9 +1,12 @@
-"""``broker import``: what the feeds do, by hand and from files; and what they did."""
+"""``broker import``: what the feeds do, by hand and from files; what they did; and files to try it with."""
 
 from __future__ import annotations
 
 import dataclasses
+import json as json_format
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,17 +19,41 @@ from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
 from agents.service.base import Agent
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
+from broker.errors import BrokerError
 from broker.feeds.commands.by_hand import ByHand, Json, NamedFiles, importing
 from broker.feeds.commands.document_names import cric_documents, rucio_kind
-from broker.feeds.commands.example_grid import example
 from broker.feeds.commands.sites_file import sites
 from broker.feeds.statements.feed_runs import FeedRun, last_runs, status_changes
+from broker.simulation.model.demo import grid_documents
 
 MOST_TOLD = 50
 """Queues of another status that are named below the table."""
 
 app = typer.Typer(no_args_is_help=True)
-app.command()(example)
+
+
+@app.command()
+def example(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Made if it is not there.", show_default=False)],
+    queues: Annotated[int, typer.Option("--queues", min=1, max=10_000, help="How many queues the grid has.")] = 200,
+) -> None:
+    """Write what CRIC, Rucio, network metrics and Harvester would tell now of a synthetic grid."""
+    now, size = datetime.now(UTC), grid_documents.GridSize(queues)
+    documents: dict[str, Any] = grid_documents.cric_documents(size, now)
+    documents |= {
+        "network_metrics": grid_documents.network_metrics(size, now),
+        "rse_usage": grid_documents.rse_usage(size, now),
+        "worker_reports": grid_documents.worker_reports(size),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in documents.items():
+            (folder / f"{name}.json").write_text(json_format.dumps(content), encoding="utf-8")
+    except OSError as error:
+        raise BrokerError(f"cannot write: {error.strerror}", str(folder), "name another folder") from error
+    remark(f"{len(documents)} documents of {queues} queues in {folder}")
+
+
 app.command()(sites)
 
 

@@ -29,10 +29,10 @@ from broker.history.model.error_classes import (
     WrongErrorClasses,
     read_error_classes,
 )
-from broker.history.statements.task_ends import finished_between
 from broker.history.statements.task_facts import (
     TABLES,
     JobSelection,
+    finished_between,
     read_actions,
     read_attempts,
     read_job,

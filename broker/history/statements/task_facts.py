@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.instants import naive
 from broker.store.connection.tables import TableCatalogue
 from broker.store.query_context import Answer
 
@@ -298,6 +299,22 @@ def read_statuses(connection: sa.Connection, catalogue: TableCatalogue, pandaid:
 def read_actions(connection: sa.Connection, pandaid: int) -> list[dict[str, Any]]:
     """What timeouts and rebrokerage did to a job, oldest first."""
     return [dict(row._mapping) for row in connection.execute(_READ_ACTIONS, {"pandaid": pandaid})]
+
+
+_ENDED_COLUMNS = ("jeditaskid", "jobstatus", "endtime")
+_FINISHED = """
+    SELECT count(*), min(endtime) FROM {archived} AS j
+    WHERE jeditaskid = ANY(:tasks) AND jobstatus = 'finished' AND endtime >= :since AND endtime <= :until"""
+
+
+def finished_between(
+    connection: sa.Connection, catalogue: TableCatalogue, tasks: Sequence[int], since: datetime, until: datetime
+) -> tuple[int, datetime | None]:
+    """How many jobs of some tasks finished in a span of time (aware), and when the first of them did."""
+    query = sa.text(_FINISHED.format(archived=catalogue.source("jobsarchived4", _ENDED_COLUMNS)))
+    span = {"since": naive(since), "until": naive(until)}
+    jobs, first = connection.execute(query, {"tasks": list(tasks), **span}).one()
+    return int(jobs), None if first is None else first.replace(tzinfo=UTC)
 
 
 def aware(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -21,9 +21,8 @@ from broker.pools.statements.pool_registration import Asked
 from broker.store.connection.database import Database
 from broker.store.connection.tables import Names
 from broker.tasks.model.client_parameters import check_same_name
-from broker.tasks.model.job_count import JobCount
 from broker.tasks.model.refine import Submitter, refine, several_primaries
-from broker.tasks.model.selection import Limits, pseudo_files, selected, sequence
+from broker.tasks.model.selection import JobCount, Limits, pseudo_files, selected, sequence
 from broker.tasks.model.task import PSEUDO_MASTER, InputFile, InputPlan, RefinedTask
 from broker.tasks.model.values import BadParameter
 from broker.tasks.statements import chains, client_requests
