@@ -5,12 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import select
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from broker.cli.main import main
+from broker.simulation.answers.figures_of_merit import sentence
 from broker.simulation.commands.kept_cases import TABLE, KeptCases
 from broker.simulation.commands.running import Lines, run_cases, unsteady
 from broker.simulation.commands.simulate import grid_of, size_of
@@ -22,6 +28,8 @@ from broker.simulation.model.steady import steady_after, steady_hour
 from tests.simulation.small_grids import closed, task
 
 SMALL = FixedScenario(closed(task(1)))
+#: Seconds for two processes to start, and to end, on a machine with much other work.
+PATIENCE_S = 120.0
 CASES = [Case(name, name, seed, SMALL) for seed in (1, 2) for name in ("random", "least_loaded")]
 
 
@@ -170,3 +178,45 @@ def test_the_command_keeps_and_takes_up(tmp_path: Path, capsys: pytest.CaptureFi
         shown.append(capsys.readouterr())
     assert shown[0].out == shown[1].out and json.loads(shown[0].out)["seeds"] == [7, 8]
     assert "2 of 2 simulations are taken from" in shown[1].err
+
+
+def test_words_name_no_figure_that_is_not_known_by_its_key() -> None:
+    first, other = compare([simulate_case(case) for case in CASES[:2]])
+    assert sentence(other, first) == "least_loaded, against random: delivers: not known; finishes tasks: not known"
+
+
+def _waits_for_ever(case: Case) -> CaseResult:
+    with Path(case.label).open("w", encoding="ascii") as told:
+        told.write(".")
+        told.flush()
+        threading.Event().wait()
+    raise AssertionError("it waited")
+
+
+_KILLED = """
+import sys
+from tests.simulation.test_running import SMALL, _waits_for_ever
+from broker.simulation.model.comparing import Case, simulate_all
+if __name__ == "__main__":
+    simulate_all([Case(sys.argv[1], "random", seed, SMALL) for seed in (1, 2)], 2, print, None, _waits_for_ever)
+"""
+
+
+def test_the_processes_of_a_comparison_that_is_killed_end_with_it(tmp_path: Path) -> None:
+    """Each holds a pipe open, whose end is read when no process has it any more."""
+    script, pipe = tmp_path / "killed.py", tmp_path / "pipe"
+    script.write_text(_KILLED, encoding="utf-8")
+    os.mkfifo(pipe)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    held = os.open(pipe, os.O_WRONLY)  # until the first process has it, there is no end to read
+    with subprocess.Popen([sys.executable, str(script), str(pipe)], env=environment) as run:
+        said = b""
+        while len(said) < 2:
+            assert select.select([reader], [], [], PATIENCE_S)[0], "the simulations did not begin"
+            said += os.read(reader, 2)
+        os.close(held)
+        run.kill()
+    assert select.select([reader], [], [], PATIENCE_S)[0], "processes go on without the one that started them"
+    assert os.read(reader, 1) == b""
+    os.close(reader)

@@ -98,7 +98,7 @@ def sentence(one: Comparison, first: Comparison) -> str:
     ):
         mean, found = first.means[name].mean, one.differences[name]
         if not (math.isfinite(mean) and mean) or math.isnan(found.half_width):
-            parts.append(f"{name}: not known")
+            parts.append(f"{verb}: not known")
         elif name in one.told:
             part, width = 100 * found.mean / mean, 100 * found.half_width / mean
             parts.append(f"{verb} {abs(part):.1f} % +- {width:.1f} {more if part > 0 else less}")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from broker.brokerages.profile import Profile
-from broker.compilation import background
+from broker.compilation import worker_start
 from broker.errors import BrokerError
 from broker.simulation.model.intervals import Interval, holm, interval, paired, seeds_to_find
 from broker.simulation.model.loop import ClosedLoop, Run
@@ -160,7 +160,7 @@ def _in_processes(cases: Sequence[Case], processes: int, simulate: Callable[[Cas
         yield from enumerate(map(simulate, cases))
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(cases)), context, background.install) as pool:
+    with ProcessPoolExecutor(min(processes, len(cases)), context, worker_start.install) as pool:
         places = {pool.submit(simulate, case): place for place, case in enumerate(cases)}
         try:
             for future in as_completed(places):

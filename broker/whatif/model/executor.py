@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Protocol, runtime_checkable
 
-from broker.compilation import background
+from broker.compilation import worker_start
 from broker.errors import BrokerError
 from broker.gdpconfig.catalogue import Value
 from broker.gdpconfig.inspection import state_of
@@ -170,7 +170,7 @@ def answer(cycles: Cycles, what: Comparing, processes: int, emit: Tell) -> Answe
     size = max(1, min(LONGEST_RUN, count // (processes * RUNS_EACH)))
     jobs = _jobs(cycles, what, parts, size)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, count * parts), context, background.install) as pool:
+    with ProcessPoolExecutor(min(processes, count * parts), context, worker_start.install) as pool:
         try:
             return gathered(_over(pool, jobs, what, processes * RUNS_AHEAD), what, emit)
         except BaseException:

@@ -1,0 +1,26 @@
+"""What a process of a pool does first, in commands that spread work over processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+
+from broker.compilation import background
+
+
+def install() -> None:
+    """Go on in Python where the loop is not compiled yet, and end with the process that started this one.
+
+    A pool tells its processes to end, but one that is killed tells nobody: they would wait for work for ever, since
+    each of them holds the other end of the pipe that it reads.
+    """
+    background.install()
+    threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # a thread cannot end its process otherwise; there is nobody left to hand results to
