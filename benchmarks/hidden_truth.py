@@ -79,8 +79,8 @@ def rows_of(run: Run) -> dict[str, list[tuple[Any, ...]]]:
     shares = [name for name, _ in run.scenario.shares]
     states = {state.task.number: state for state in run.tasks}
     tasks = [
-        (number, f"task {number}", "running", f"user {state.task.user}", _at(state.task.arrival_s),
-         _at(state.task.arrival_s), "user" if state.kind.analysis else "managed", shares[state.task.share],
+        (number, f"task {number}", "running", f"user {state.task.user}", at(state.task.arrival_s),
+         at(state.task.arrival_s), "user" if state.kind.analysis else "managed", shares[state.task.share],
          int(state.task.priority))
         for number, state in states.items()
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def rows_of(run: Run) -> dict[str, list[tuple[Any, ...]]]:
     for row in np.flatnonzero(runs.outcome != OUTCOMES.index("unfinished")).tolist():
         task, state = int(runs.task[row]), states[int(runs.task[row])]
         queue, cores = run.scenario.queues[int(runs.queue[row])].name, int(runs.cores[row])
-        begin, end = _at(float(runs.start_s[row])), _at(float(runs.end_s[row]))
+        begin, end = at(float(runs.start_s[row])), at(float(runs.end_s[row]))
         seen[task] = seen.get(task, 0) + 1
         cpu = float(runs.execution_s[row]) * float(runs.efficiency[row]) * cores
         jobs.append(
@@ -99,10 +99,10 @@ def rows_of(run: Run) -> dict[str, list[tuple[Any, ...]]]:
              "user" if state.kind.analysis else "managed", shares[state.task.share], state.kind.processingtype,
              f"user {state.task.user}")
         )  # fmt: skip
-        log += [(row + 1, "activated", queue, _at(float(runs.assigned_s[row]))), (row + 1, "running", queue, begin)]
+        log += [(row + 1, "activated", queue, at(float(runs.assigned_s[row]))), (row + 1, "running", queue, begin)]
         workers.append(("h", row + 1, "finished", queue, begin, begin, end, cores, 1, end))
     queues = [
-        (queue.name, json.dumps({"nickname": queue.name, "corepower": queue.corepower}), _at(0.0))
+        (queue.name, json.dumps({"nickname": queue.name, "corepower": queue.corepower}), at(0.0))
         for queue in run.scenario.queues
     ]
     return {
@@ -114,7 +114,8 @@ def rows_of(run: Run) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
-def _at(time_s: float) -> datetime:
+def at(time_s: float) -> datetime:
+    """The instant of a time of the simulation, as PanDA writes it: UTC without saying so."""
     return (START + timedelta(seconds=time_s)).replace(tzinfo=None)
 
 

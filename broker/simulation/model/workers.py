@@ -47,6 +47,7 @@ class Worker:
     Attributes:
         lost: whether it vanishes during its first job, and ``life`` after how much of what that is thought to run.
         node: that it runs at, -1 before and afterwards; ``ends_s`` when its time is over.
+        started_s: when it took a slot, and ``ended_s`` when it left that; NaN before.
         jobs: that it had, and the one that it has.
     """
 
@@ -60,6 +61,8 @@ class Worker:
     priority: float = 0.0
     share: int = 0
     node: int = -1
+    started_s: float = math.nan
+    ended_s: float = math.nan
     ends_s: float = math.inf
     jobs: int = 0
     job: Job | None = None
@@ -82,6 +85,9 @@ class WorkerPool:
         grid: that they run in.
         jobs: that wait at each queue.
         seed: of the draws; those of a queue's workers are its own, in the order of their submission.
+
+    Attributes:
+        ended: workers that left their slots, in order, for whoever sets a list before the run; None keeps none.
     """
 
     def __init__(self, grid: GridWithWorkers, jobs: list[WorkerJobs], seed: int) -> None:
@@ -92,6 +98,7 @@ class WorkerPool:
         self._idle: list[dict[Worker, None]] = [{} for _ in queues]
         self._asking: list[list[Worker]] = [[] for _ in queues]
         self._of: dict[Job, Worker] = {}
+        self.ended: list[Worker] | None = None
         self._batch: list[SlotQueue[Worker]] = [
             SlotQueue(Nodes(q.nodes, q.node_cores, q.node_memory_gb), drain_after_s=grid.scenario.drain_after_s)
             for q in queues
@@ -231,7 +238,8 @@ class WorkerPool:
             self._queued[queue][worker.resource_type] -= 1
             self._running[queue][worker] = None
             self._started[queue].append((events.now, events.now - worker.submitted_s))
-            worker.node, worker.ends_s = node, events.now + self._walltimes[queue]
+            worker.node, worker.started_s = node, events.now
+            worker.ends_s = events.now + self._walltimes[queue]
             events.at(worker.ends_s, self._time_is_over, worker)
             if not self._ask(worker):
                 self._rest(worker)
@@ -291,4 +299,6 @@ class WorkerPool:
         self._running[worker.queue].pop(worker)
         self._batch[worker.queue].release(worker, worker.node)
         self._grid.tally.empty_workers += int(worker.jobs == 0)
-        worker.node = -1
+        worker.node, worker.ended_s = -1, self._grid.events.now
+        if self.ended is not None:
+            self.ended.append(worker)
