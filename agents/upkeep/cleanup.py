@@ -23,7 +23,6 @@ from agents.upkeep.decision_upkeep import DecisionUpkeep
 from broker.store.decisions.decision_packing import DecisionPacker
 from broker.store.schema import migrate
 from broker.store.upkeep import cleanup_jobs, cleanup_rows
-from broker.store.upkeep import cleanup_rows as cleanup_snapshots
 from broker.store.upkeep.cleanup_rows import AgedRows, RemovedSnapshots
 
 _LONGEST_DAYS = 36_500.0
@@ -210,19 +209,19 @@ class CleanupAgent(Agent[CleanupOptions]):
             _Step(
                 "snapshots",
                 kept.snapshots_days,
-                lambda connection, most: _named(cleanup_snapshots.remove(connection, before, most)),
-                lambda connection: _named(cleanup_snapshots.count(connection, before, decisions_before)),
-                cleanup_snapshots.kept,
+                lambda connection, most: _named(cleanup_rows.remove(connection, before, most)),
+                lambda connection: _named(cleanup_rows.count(connection, before, decisions_before)),
+                cleanup_rows.kept,
                 rows,
             ),
             _Step(
                 "snapshot_blobs",
                 0.0,
-                lambda connection, most: _named(cleanup_snapshots.remove_unused_blobs(connection, most)),
+                lambda connection, most: _named(cleanup_rows.remove_unused_blobs(connection, most)),
                 lambda connection: {"snapshot_blobs": 0},  # those without a snapshot are counted with the snapshots
-                cleanup_snapshots.kept_blobs,
+                cleanup_rows.kept_blobs,
                 rows,
-                cleanup_snapshots.count_unused_blobs,
+                cleanup_rows.count_unused_blobs,
             ),
         ]
         if kept.snapshots_budget_mib is not None:
@@ -233,16 +232,16 @@ class CleanupAgent(Agent[CleanupOptions]):
         budget_bytes = (self.options.snapshots_budget_mib or 0.0) * _MIB
 
         def waiting(connection: sa.Connection) -> int:
-            fits = cleanup_snapshots.stored_bytes(connection) <= budget_bytes
-            return 0 if fits else cleanup_snapshots.count_removable(connection, context.now)
+            fits = cleanup_rows.stored_bytes(connection) <= budget_bytes
+            return 0 if fits else cleanup_rows.count_removable(connection, context.now)
 
         def remove(connection: sa.Connection, most: int) -> Counts:
-            if cleanup_snapshots.stored_bytes(connection) <= budget_bytes:
+            if cleanup_rows.stored_bytes(connection) <= budget_bytes:
                 return _nothing(connection)
-            removed = cleanup_snapshots.remove(connection, context.now, most)
+            removed = cleanup_rows.remove(connection, context.now, most)
             return {"snapshots_over_budget": removed.snapshots} | _parts(removed)
 
-        kept = cleanup_snapshots.kept
+        kept = cleanup_rows.kept
         return _Step("snapshots_over_budget", 0.0, remove, _nothing, kept, rows, waiting)
 
     def _jobs(self, context: CycleContext) -> _Step:
@@ -321,7 +320,7 @@ class CleanupAgent(Agent[CleanupOptions]):
         if budget_mib is None:
             return []
         with context.database.read_snapshot() as connection:
-            stored_mib = cleanup_snapshots.stored_bytes(connection) / _MIB
+            stored_mib = cleanup_rows.stored_bytes(connection) / _MIB
         if stored_mib <= budget_mib:
             return []
         return [

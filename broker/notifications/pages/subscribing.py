@@ -5,10 +5,9 @@ from __future__ import annotations
 from fastapi import Response
 
 from broker.access.policies import ACT_ON_TASKS
-from broker.api.asking import TaskId
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem
-from broker.api.state import State, Who
+from broker.api.state import State, TaskId, Who
 from broker.notifications.answers import subscriptions
 from broker.notifications.routes.notifications import LONGEST_TO, subscriber_of
 from broker.web.rendering import Form, back_to, page_router

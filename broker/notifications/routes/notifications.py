@@ -9,10 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from broker.access.policies import ACT_ON_TASKS, READ_NAMES, Identity, Role
-from broker.api.asking import At, Moment, TaskId, asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
-from broker.api.state import State, Who, editor
+from broker.api.state import At, Moment, State, TaskId, Who, asking, editor
 from broker.notifications.answers import channels, messages, streams, subscriptions
 from broker.notifications.answers.channels import Notifying
 from broker.notifications.answers.messages import MessageFilters, MessageList

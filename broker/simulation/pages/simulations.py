@@ -10,10 +10,9 @@ from fastapi import Path, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import LARGEST_ID
 from broker.api.guarded_route import allow
 from broker.api.presenting import After, Limit, key_of, page_of
-from broker.api.state import State
+from broker.api.state import LARGEST_ID, State
 from broker.simulation.answers.figures_of_merit import FIGURES, Verdict, cell
 from broker.simulation.answers.simulations import KIND, SimulationAnswer, simulation_answer, simulation_lines
 from broker.simulation.pages.policies import LINE_STYLES, MOST_CURVES, drawn_curves

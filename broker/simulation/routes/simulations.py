@@ -8,10 +8,9 @@ from fastapi import Path, Response
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import LARGEST_ID
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import After, Limit, Page, answer, key_of, page_of
-from broker.api.state import State
+from broker.api.state import LARGEST_ID, State
 from broker.simulation.answers.simulations import (
     KIND,
     SimulationAnswer,
