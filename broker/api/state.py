@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import sqlalchemy as sa
-from fastapi import Depends, Query
-from fastapi import Path as InPath
+from fastapi import Depends, Path as InPath, Query
 from pydantic import BeforeValidator
 from starlette.requests import HTTPConnection, Request
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from broker.domain.decisions import CPUTIME as CPUTIME
-from broker.domain.decisions import IOINTENSITY as IOINTENSITY
-from broker.domain.decisions import OUTDISKCOUNT as OUTDISKCOUNT
-from broker.domain.decisions import RAMCOUNT as RAMCOUNT
-from broker.domain.decisions import REQUESTS as REQUESTS
-from broker.domain.decisions import WALLTIME as WALLTIME
-from broker.domain.decisions import WORKDISKCOUNT as WORKDISKCOUNT
-from broker.domain.decisions import Request as Request
+from broker.domain.decisions import (
+    CPUTIME as CPUTIME,
+    IOINTENSITY as IOINTENSITY,
+    OUTDISKCOUNT as OUTDISKCOUNT,
+    RAMCOUNT as RAMCOUNT,
+    REQUESTS as REQUESTS,
+    WALLTIME as WALLTIME,
+    WORKDISKCOUNT as WORKDISKCOUNT,
+    Request as Request,
+)

@@ -40,8 +40,7 @@ from tests.agents.moving_jobs import fill as fill_moving
 from tests.agents.notifications import telling
 from tests.agents.outcomes import test_outcomes
 from tests.agents.pilots import test_completion, test_pilot_demand, test_submitter
-from tests.agents.pilots.test_activation import replica as dataset_replica
-from tests.agents.pilots.test_activation import scenario as waiting_jobs
+from tests.agents.pilots.test_activation import replica as dataset_replica, scenario as waiting_jobs
 from tests.agents.quality import measuring_cycles
 from tests.agents.tasks import test_task_sizing
 from tests.agents.upkeep import test_cleanup

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.alongside.answers.call_files import CallFile, read_folder
 from broker.alongside.answers.gate import fall_backs

@@ -19,8 +19,7 @@ from broker.errors import Refused
 from broker.service.answers.doctor import Finding, examine
 from broker.store.connection.database import Database
 from broker.store.connection.denials import TUNING, WRITERS, MissingRight
-from broker.store.scenarios.load_dump import TablesNotEmpty
-from broker.store.scenarios.load_dump import load as load_scenario
+from broker.store.scenarios.load_dump import TablesNotEmpty, load as load_scenario
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema import migrate, rights
 from tests.alongside.conftest import READ, ROLE

@@ -5,8 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.api.envelope import is_odd
 from broker.api.presenting import from_path, to_path

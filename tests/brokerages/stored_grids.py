@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.store.connection.database import Database
-from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, replica, scenario, task
-from tests.brokerages.small_grid import jobs as jobs_at
+from tests.brokerages.small_grid import TASK, dataset, input_files, jobs as jobs_at, one_cycle, replica, scenario, task
 from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task_scenario, waiting
 from tests.brokerages.test_analysis_scenarios import analysis
 

@@ -18,8 +18,7 @@ from agents.service.configuration import load_profile
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.profile import ProfileError, read_profile, rules_of
-from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.registry import decode_batches, replay_decisions
+from broker.brokerages.registry import brokerage as brokerage_of, decode_batches, replay_decisions
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.replay import replay
 from broker.decisions.answers.sentences import candidate_sentence, feasible_sentence, together_sentence

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from broker import resources
-from broker.brokerages import offered as offered_brokerages
-from broker.brokerages import profile
-from broker.brokerages import registry as brokerages
+from broker.brokerages import offered as offered_brokerages, profile, registry as brokerages
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.profile import Added, BrokerageProfile, Profile, ProfileError, build_chain, read_profile
 from broker.engine.job.cycle import JobCycle

@@ -12,10 +12,8 @@ from broker import resources
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.production_task.brokerage import StoredTaskBatch
-from broker.brokerages.profile import read_profile, switched
-from broker.brokerages.profile import rules_of as profile_rules
-from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.registry import decode_batches, replay_decisions
+from broker.brokerages.profile import read_profile, rules_of as profile_rules, switched
+from broker.brokerages.registry import brokerage as brokerage_of, decode_batches, replay_decisions
 from broker.codec.work_codec import WorkCorruptError
 from broker.decisions.answers.replay import replay
 from broker.domain.arrays import Bools

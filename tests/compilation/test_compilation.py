@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from broker.compilation import background, warm_up
-from broker.compilation import background as compilation
+from broker.compilation import background, background as compilation, warm_up
 from broker.engine.compiled import function_cache, loading
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.codec.packed_reasons import FEASIBLE, FunnelSteps, Reasons, RejectedNames
 from broker.codec.reason_at_queue import codes_at, counts_of

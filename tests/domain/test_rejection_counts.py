@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.domain.rejection_counts import Counts, rejection_counts
 from broker.engine.job.decision import decision_of

@@ -6,8 +6,7 @@ import json
 import zlib
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.codec.compression import DICTIONARY, pack_alike, pack_work, window_bits
 from broker.codec.repeats import (

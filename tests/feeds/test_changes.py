@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import MappedTable, check_dropped_rows, check_shrunk, compare

@@ -4,8 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.formats.model.feature_keys import BadTextError
 from broker.formats.model.job_status import KEYS, JobStatus, Payload, parse, reckon, record_of, texts_of

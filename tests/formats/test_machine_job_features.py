@@ -4,8 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.formats.model.feature_keys import KEYS, Unreadable, keys_of, names_of
 from broker.formats.model.machine_job_features import (

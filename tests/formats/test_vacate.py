@@ -5,8 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.formats.model.vacate import Need, RunningJob, choose
 from tests.formats.contract_cases import cases

@@ -6,8 +6,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.publish import (

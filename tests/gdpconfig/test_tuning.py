@@ -9,8 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.gdpconfig.catalogue import Catalogue, KeyEntry, UnknownKeyError, Value, ValueRefusedError
 from broker.gdpconfig.tuning import KeySource, Tuning, UndeclaredKeyError, WrongKindError

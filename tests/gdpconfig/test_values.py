@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.gdpconfig.catalogue import Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.values import (

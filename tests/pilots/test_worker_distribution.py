@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.pilots.model.worker_distribution import SlotType, StreamedQueue, Workers, mean_memory_mb, new_workers
 

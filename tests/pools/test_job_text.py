@@ -6,8 +6,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.pools.model.declarations import Declaration, Declarations
 from broker.pools.model.description import NumberLiteral, RequirementRefused

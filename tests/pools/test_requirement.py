@@ -6,8 +6,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.pools.model.description import RawValue, RequirementRefused
 from broker.pools.model.job_text import resolve_requirements

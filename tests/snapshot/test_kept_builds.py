@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.draft import MARGIN_S, Draft, KeptBuilds

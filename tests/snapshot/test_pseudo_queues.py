@@ -6,8 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.snapshot.build_queues import pseudo_queues
 from broker.snapshot.queue_rows import QueueRecord, read_queue

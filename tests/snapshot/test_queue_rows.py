@@ -7,8 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
 from broker.snapshot.queue_rows import DEFAULT_MAXWDIR_MB, QueueRecord, read_queue

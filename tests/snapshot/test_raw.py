@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.snapshot import raw
 from broker.snapshot.raw import RawSource, Rows, SnapshotCorruptError, decode, encode

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.domain.queues import ContainerSources, GpuSummary, Hardware, HardwareEntry, QueueOffer, tag_key
 from broker.domain.work import DroppedRow

@@ -11,8 +11,7 @@ from broker.gdpconfig.proposals import read_proposals
 from broker.store.connection.database import Database
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Case, Change, ProfileRules, read_switches, with_switches
-from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, replica, scenario, task
-from tests.brokerages.small_grid import jobs as jobs_at
+from tests.brokerages.small_grid import TASK, dataset, input_files, jobs as jobs_at, one_cycle, replica, scenario, task
 from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task_scenario, waiting
 from tests.brokerages.test_analysis_scenarios import analysis
 

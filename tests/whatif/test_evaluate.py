@@ -12,8 +12,7 @@ import pytest
 from broker import resources
 from broker.brokerages.base import ReplayedDecision
 from broker.brokerages.profile import read_profile, rules_of
-from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.registry import decode_batches, replay_decisions
+from broker.brokerages.registry import brokerage as brokerage_of, decode_batches, replay_decisions
 from broker.codec.compression import unpack_work
 from broker.codec.work_codec import Body, unpacked
 from broker.gdpconfig.proposals import proposed

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 from broker import __version__
 from broker.brokerages.base import ReplayedDecision, StoredBatch
 from broker.brokerages.profile import rules_of
-from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.registry import decode_batches, replay_decisions
+from broker.brokerages.registry import brokerage as brokerage_of, decode_batches, replay_decisions
 from broker.domain.decisions import StoredOutcome
 from broker.engine.compiled import loading
 from broker.engine.job import cycle as job_cycle

@@ -11,8 +11,7 @@ from broker.brokerages.base import Rules
 from broker.brokerages.job.assign import assign_chunks
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.profile import build_chain
-from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.registry import decode_batches
+from broker.brokerages.registry import brokerage as brokerage_of, decode_batches
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import RuleChain
 from broker.engine.shared.split_cycle import SplitCycle

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as with_settings
-from hypothesis import strategies as st
+from hypothesis import given, settings as with_settings, strategies as st
 
 from broker.codec.cut_codec import CutEncoder, cycle_work
 from broker.codec.work_codec import StoredWork, WorkCorruptError

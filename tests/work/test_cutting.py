@@ -4,8 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.work.cut_jobs import CutJobs, joined_jobs, no_jobs
 from broker.work.cutting import FileCutter, JobCutter, RunCutter, job_cutter

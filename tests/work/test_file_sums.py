@@ -4,8 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from broker.work.file_sums import FileSums, runs_of
 from broker.work.input_files import MAX_FILE_BYTES, FileTable, joined

@@ -14,8 +14,7 @@ import numpy as np
 
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign_compiled import compiled_cycle
-from broker.brokerages.job.assigned import CANDIDATES_FULL as CANDIDATES_FULL
-from broker.brokerages.job.assigned import AssignedChunk
+from broker.brokerages.job.assigned import CANDIDATES_FULL as CANDIDATES_FULL, AssignedChunk
 from broker.brokerages.job.chunk_jobs import ChunkJobs, QueueLimits
 from broker.domain.arrays import Bools, Floats, Ints, codes_of
 from broker.domain.counted_load import CountedLoad

@@ -41,8 +41,7 @@ from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.filter_cache import RuleFault
 from broker.engine.shared.rank import WEIGHT_UNKNOWN_REASON
 from broker.engine.task.cycle import TASK_REASONS, TaskCycle
-from broker.engine.task.decision import REASONS as NUCLEUS_REASONS
-from broker.engine.task.decision import why_not_nucleus
+from broker.engine.task.decision import REASONS as NUCLEUS_REASONS, why_not_nucleus
 from broker.engine.task.nucleus_feasibility import STEP_KEYS
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Filter, GroupFilter, NucleusLoadWeight, TaskPairs, Weight

@@ -17,8 +17,7 @@ from broker.domain.ready_check import Check
 from broker.domain.rejection_counts import Counts, Rejection
 from broker.engine.analysis.throttle import Throttle
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
-from broker.engine.shared.answer import Answer as CandidateAnswer
-from broker.engine.shared.answer import RuleVerdict
+from broker.engine.shared.answer import Answer as CandidateAnswer, RuleVerdict
 from broker.feeds.statements.queue_pins import HeldField
 from broker.forecasts.answers.forecasts import ForecastLine
 from broker.store.query_context import Answer

@@ -38,8 +38,7 @@ from broker.domain.decisions import (
 from broker.errors import BrokerError, NotFound, Refused
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.snapshot.snapshot import Snapshot
-from broker.store.decisions.stored_cycles import StoredCycle, cycles_of
-from broker.store.decisions.stored_cycles import whole as cycles_are_whole
+from broker.store.decisions.stored_cycles import StoredCycle, cycles_of, whole as cycles_are_whole
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
 from broker.store.snapshots.stored_snapshots import header, kept_snapshot, stored_snapshot

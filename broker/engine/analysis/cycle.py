@@ -12,8 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from broker.domain.analysis import FIGURES, SITE_MID, AnalysisFacts, load_of, stabilize
-from broker.domain.analysis import KEYS as STABILIZER_KEYS
+from broker.domain.analysis import FIGURES, KEYS as STABILIZER_KEYS, SITE_MID, AnalysisFacts, load_of, stabilize
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, RowsByKind, as_column, taken
 from broker.domain.counted_load import ChunkPlan
 from broker.domain.decisions import Outcome
@@ -37,8 +36,7 @@ from broker.engine.analysis.passes import (
     with_problems,
 )
 from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues, scope_in_use
-from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
-from broker.engine.analysis.throttle import THROTTLED, Throttle, requesters, throttle_of
+from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS, THROTTLED, Throttle, requesters, throttle_of
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.cycle import JobCycle

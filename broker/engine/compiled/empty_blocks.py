@@ -9,8 +9,7 @@ import numpy as np
 from broker.engine.compiled.columns import CHUNK, LIMITS, LISTED, QUEUE, USE, Columns, Files, FlatBlock, Moving, Parts
 from broker.engine.compiled.loop_parts import NO_NEW_WEIGHT, no_user_pairs, no_users, room_for
 from broker.engine.compiled.loop_steps import MOST_ARGUMENTS
-from broker.engine.task.placing import TaskBlock
-from broker.engine.task.placing import room_for as room_for_tasks
+from broker.engine.task.placing import TaskBlock, room_for as room_for_tasks
 
 
 def no_chunks() -> tuple[Any, ...]:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from broker.flow.model.drift import BYTES, COST, Drift, Point, drifts
-from broker.flow.model.drift import DriftLimits as DriftLimits
+from broker.flow.model.drift import BYTES, COST, Drift, DriftLimits as DriftLimits, Point, drifts
 from broker.flow.statements import quality_rows
 from broker.flow.statements.quality_rows import QualityRow
 from broker.store.query_context import Answer, Asking

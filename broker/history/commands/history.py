@@ -9,8 +9,7 @@ import typer
 from broker.cli.context import duration, moment_of, open_store, settings_of
 from broker.cli.output import print_json, print_table
 from broker.cli.rendering.plot_option import Plot, check_plot
-from broker.history.answers.history import History, event_sentence
-from broker.history.answers.history import history as history_of
+from broker.history.answers.history import History, event_sentence, history as history_of
 from broker.store.query_context import Asking
 
 

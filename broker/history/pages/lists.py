@@ -18,8 +18,7 @@ from broker.api.state import LARGEST_ID, State, asking, moment
 from broker.grid.answers.queue import pins_answer
 from broker.history.statements.task_facts import UserTasks, read_tasks_by_user
 from broker.store.snapshots import feed_documents
-from broker.web.formats import ago, queue_link, shown, state, text
-from broker.web.formats import moment as instant
+from broker.web.formats import ago, moment as instant, queue_link, shown, state, text
 from broker.web.rendering import for_reader, page_router, show
 from broker.whatif.statements import runs
 

@@ -14,8 +14,7 @@ from broker.api.presenting import answer
 from broker.api.state import At, Moment, State, TaskId, Who, asking, editor
 from broker.notifications.answers import channels, messages, streams, subscriptions
 from broker.notifications.answers.channels import Notifying
-from broker.notifications.answers.messages import MessageFilters, MessageList
-from broker.notifications.answers.messages import State as MessageState
+from broker.notifications.answers.messages import MessageFilters, MessageList, State as MessageState
 from broker.notifications.answers.streams import StreamList
 from broker.notifications.answers.subscriptions import Subscriber, TaskSubscriptions
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.formats.model import job_status as status_format
-from broker.formats.model import machine_job_features
+from broker.formats.model import job_status as status_format, machine_job_features
 from broker.formats.model.feature_keys import JOB, MACHINE
 from broker.formats.model.feature_summary import Report
 from broker.formats.model.job_status import JobStatus

@@ -12,8 +12,7 @@ from broker.feeds.model.worker_statistics import worker_table
 from broker.fetching.documents import Document
 from broker.pilots.model.values import storable
 from broker.pilots.model.worker_reports import NodeReport, WorkerRefused, WorkerReport, moment, read_worker
-from broker.pilots.statements import queue_data as queue_rows
-from broker.pilots.statements import worker_rows
+from broker.pilots.statements import queue_data as queue_rows, worker_rows
 from broker.store.connection.database import Database
 
 LIMIT_S = 10.0

@@ -2,7 +2,4 @@
 
 from __future__ import annotations
 
-from broker.rules.contract import flag as flag
-from broker.rules.contract import limit_number as limit_number
-from broker.rules.contract import number as number
-from broker.rules.contract import text as text
+from broker.rules.contract import flag as flag, limit_number as limit_number, number as number, text as text

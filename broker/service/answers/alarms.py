@@ -18,8 +18,7 @@ from broker.history.statements.task_facts import read_task_shares
 from broker.notifications.answers.messages import Standing, fails, standings
 from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
-from broker.service.answers.alarm_limits import AlarmLimits as AlarmLimits
-from broker.service.answers.alarm_limits import load_limits as load_limits
+from broker.service.answers.alarm_limits import AlarmLimits as AlarmLimits, load_limits as load_limits
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
 from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended

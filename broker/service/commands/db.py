@@ -28,8 +28,7 @@ from broker.store.connection.denials import TUNING, WRITERS
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import EmbeddedServerError, SchemaOutdated
 from broker.store.connection.tables import Names, TableCatalogue, quoted
-from broker.store.scenarios.load_dump import dump as dump_scenario
-from broker.store.scenarios.load_dump import load as load_scenario
+from broker.store.scenarios.load_dump import dump as dump_scenario, load as load_scenario
 from broker.store.scenarios.scenario_file import read_scenario, write_scenario
 from broker.store.schema import migrate, rights
 from broker.store.schema.pending_steps import read_pending

@@ -20,8 +20,7 @@ from broker.simulation.answers.week_checks import CheckAsked
 from broker.simulation.commands.checking import check_own, check_policy
 from broker.simulation.model.calibration.calibration_file import write_calibration
 from broker.simulation.model.calibration.check import Measure, check_profiles, check_transfers
-from broker.simulation.model.calibration.fit import Calibration
-from broker.simulation.model.calibration.fit import calibrate as fitted
+from broker.simulation.model.calibration.fit import Calibration, calibrate as fitted
 from broker.simulation.model.calibration.links import fit_links, is_transfers, transfer_figures
 from broker.simulation.model.calibration.profiles import read_profiles
 from broker.simulation.model.calibration.records import profiles_of, read_records

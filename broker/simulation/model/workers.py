@@ -26,8 +26,7 @@ from broker.pilots.model.pilot_demand import (
     misfits_of,
     pilot_demand,
 )
-from broker.pilots.model.worker_distribution import SlotType
-from broker.pilots.model.worker_distribution import Workers as Counted
+from broker.pilots.model.worker_distribution import SlotType, Workers as Counted
 from broker.simulation.model.job_states import Job
 from broker.simulation.model.outages import GridWithQueues
 from broker.simulation.model.real.grid_rows import RESOURCE_TYPES

@@ -18,8 +18,7 @@ from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Canary, Proposal, check_canary, proposed, read_proposals
 from broker.store.connection.database import Database
 from broker.tuning.answers.canaries import canary_answer
-from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED
-from broker.tuning.answers.moved_jobs import LimitedChange
+from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED, LimitedChange
 from broker.tuning.answers.values import Editor, editor_name
 from broker.tuning.statements import canaries
 from broker.tuning.statements.canaries import OutcomeOfGroup

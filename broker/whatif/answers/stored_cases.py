@@ -33,8 +33,7 @@ from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.stored_snapshots import KeptSnapshot, SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.whatif.model.cases import Case
-from broker.whatif.statements.case_rows import NothingStored as NothingStored
-from broker.whatif.statements.case_rows import read_case
+from broker.whatif.statements.case_rows import NothingStored as NothingStored, read_case
 
 
 @dataclass(frozen=True)

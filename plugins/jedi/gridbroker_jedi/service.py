@@ -9,8 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as TooLate
+from concurrent.futures import ThreadPoolExecutor, TimeoutError as TooLate
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -11,8 +11,7 @@ import apscheduler.schedulers.base
 import pytest
 import sqlalchemy as sa
 
-from agents.service import runtime
-from agents.service import schedule as schedule_module
+from agents.service import runtime, schedule as schedule_module
 from agents.service.base import CycleContext, CycleReport
 from agents.service.clock import host_now
 from agents.service.configuration import AgentSection

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from broker.brokerages.production_task import assign
 from broker.brokerages.production_task.assign import STREAM, AssignedTask, assign_tasks

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.cli.output import Body, lay_out, records, wrapped
 from broker.cli.rendering.cells import columns_of

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.domain.arrays import Bools, Ints
 from broker.engine.shared.distribute import Candidates, Distribution, Group, distribute, group_size

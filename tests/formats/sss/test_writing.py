@@ -3,8 +3,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.formats.model.sss.from_panda import KeptRow, elements_of, job_document, kept_rows, task_document
 from broker.formats.model.sss.inheritance import whole_jobs

@@ -7,8 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.lifecycle.model.check_job import acting, check_job
 from broker.lifecycle.model.jobs import Job

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from broker.pilots.model.job_report import FIELDS
 from broker.pilots.routes.panda.methods import METHODS, READING

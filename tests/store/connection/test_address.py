@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.redaction import HIDDEN, redact
 from broker.store.connection.address import parse_url, shown_url, without_password

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from broker.store.connection.array_transfer import array_of, array_of_nullable, array_of_texts
 from broker.store.connection.database import Database

@@ -7,8 +7,7 @@ import sqlalchemy as sa
 
 from broker.domain.decisions import Candidate, Decision, DecisionRecord, FunnelStep, Origin, StoredDecision
 from broker.store.connection.database import Database
-from broker.store.decisions import decision_rows as decisions
-from broker.store.decisions import decision_writing
+from broker.store.decisions import decision_rows as decisions, decision_writing
 from tests.store.small_work import NOW
 
 ORIGIN = Origin(7, NOW, "snap", 17, 42, "0.1.0")

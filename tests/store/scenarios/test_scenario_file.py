@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from broker.store.scenarios import scenario_file
 from broker.store.scenarios.scenario_file import BadScenario, Scenario, read_scenario, write_scenario

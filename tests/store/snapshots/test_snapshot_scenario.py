@@ -6,8 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.snapshot.counted_rows import IS_DEFINED, job_rows, start_rows
 from broker.snapshot.raw import RawSource, Rows

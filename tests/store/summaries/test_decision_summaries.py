@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from broker.codec.decision_counts import counts_of
 from broker.domain.decisions import Candidate, Decision, DecisionRecord

@@ -12,8 +12,7 @@ from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.writes.job_rows import AssignmentWriter
 from broker.store.writes.task_rows import NucleusWriter
-from tests.brokerages.small_grid import NOW as NOON
-from tests.brokerages.small_grid import TASK
+from tests.brokerages.small_grid import NOW as NOON, TASK
 from tests.brokerages.task_grid import task_scenario, waiting
 from tests.fault.processes import wait_until
 from tests.store.small_work import NOW, placement, seed

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.brokerages.registry import brokerage as brokerage_of
-from broker.brokerages.registry import decode_batches, replay_decisions
+from broker.brokerages.registry import brokerage as brokerage_of, decode_batches, replay_decisions
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles
 from broker.store.scenarios.load_dump import load

@@ -6,8 +6,7 @@ Source: Scalable Systems Software Job Object Specification 3.0.3, properties of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias

@@ -14,8 +14,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from broker.pilots.answers import jobs as pilot_jobs
-from broker.pilots.answers import workers
+from broker.pilots.answers import jobs as pilot_jobs, workers
 from broker.pilots.model import job_report, job_request
 from broker.pilots.model.codes import (
     DATABASE_ERROR,

@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from broker.pilots.answers import jobs
-from broker.pilots.answers import pilot_demand as commands
-from broker.pilots.answers import workers as pilot_workers
+from broker.pilots.answers import jobs, pilot_demand as commands, workers as pilot_workers
 from broker.pilots.model import job_report, job_request
 from broker.pilots.model.codes import DATABASE_ERROR, INVALID, OK, WORKER_STATES
 from broker.pilots.model.values import not_negative, optional, text

@@ -16,8 +16,12 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 from broker.simulation.model.calibration.fit import Calibration, ClassFit, KindFit
-from broker.simulation.model.calibration.links import PROBABILITIES as LINK_PROBABILITIES
-from broker.simulation.model.calibration.links import TransferFigures, draw_links, drawn_figures
+from broker.simulation.model.calibration.links import (
+    PROBABILITIES as LINK_PROBABILITIES,
+    TransferFigures,
+    draw_links,
+    drawn_figures,
+)
 from broker.simulation.model.calibration.profiles import CLASSES, PROBABILITIES, QUANTITIES, Cell, Profiles
 from broker.simulation.model.job_kinds import REFERENCE_HS06, draw_jobs, draw_memory_used_mb
 from broker.simulation.model.streams import stream

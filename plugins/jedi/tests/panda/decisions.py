@@ -86,8 +86,7 @@ def _name_of(item: Any) -> str:
 
 def decide_jobs(buffer: Any, ddm: Any, *, analysis: bool) -> list[Decided]:
     """Ask PanDA's job broker of production or analysis for every chunk of the tasks that wait for jobs."""
-    from pandajedi.jedibrokerage import AtlasAnalJobBroker as analysis_module
-    from pandajedi.jedibrokerage import AtlasBrokerUtils as utilities
+    from pandajedi.jedibrokerage import AtlasAnalJobBroker as analysis_module, AtlasBrokerUtils as utilities
     from pandajedi.jedibrokerage.AtlasAnalJobBroker import AtlasAnalJobBroker
     from pandajedi.jedibrokerage.AtlasProdJobBroker import AtlasProdJobBroker
 
