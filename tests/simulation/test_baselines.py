@@ -172,7 +172,7 @@ def test_a_comparison_in_words() -> None:
         "flow, against seed: delivers 10.1 % +- 0.3 more; finishes tasks 2.8 % +- 0.0 sooner"
     )
     assert sentence(third, first).startswith("other, against seed: delivers: not told from seed (")
-    assert "finish_mean_s: not known" in sentence(third, first)
+    assert "finishes tasks: not known" in sentence(third, first)
     assert isinstance(second.differences["delivered"], Interval) and np.isnan(second.differences["use"].mean)
 
 

@@ -13,7 +13,11 @@ LOST_SHOWN = timedelta(days=1)
 
 
 class StreamList(Answer):
-    """The channels that publish decisions."""
+    """The channels that publish decisions.
+
+    Attributes:
+        streams: a line for each channel, in the order of their names.
+    """
 
     now: datetime
     streams: tuple[StreamLine, ...]

@@ -97,7 +97,9 @@ class StreamLine(Answer):
         state: ``failing`` since the last try was in vain, ``behind`` where decisions wait, else ``sent``.
         position: all stored decisions up to this number were sent, or are not for the channel.
         started_at: those that were stored later are published.
+        read_at: when stored decisions were last looked for.
         sent: messages that have receipts.
+        sent_at: when the last receipt came; null: none has.
         backlog: stored decisions that were not looked at, counted up to 100,000.
         tries: in vain since the last one that got through.
         not_before: when it is tried next; null: in the next cycle.
