@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -61,6 +62,17 @@ def test_what_takes_minutes_is_left_to_the_command(somebody: httpx.Client, monke
     for words in ("more than 2 decisions", "in the last 7 days", "broker shadow --gate gate.yaml"):
         assert words in page.text, words
     assert somebody.get("/shadow", params={"format": "json"}).json() == {"days": 7, "more_than_decisions": 2}
+
+
+def test_a_verdict_is_shown_again_for_a_minute_and_by_the_same_criteria(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, made = [1000.0], list[str]()
+    monkeypatch.setattr(shadow, "judged", lambda api, read: made.append(read) or len(made))
+    api: Any = SimpleNamespace(kept={}, steady_s=lambda: clock[0])
+    asked = [("gate", 1000.0), ("gate", 1059.9), ("gate", 1060.0), ("other", 1060.1), ("gate", 1060.2)]
+    shown = []
+    for criteria, clock[0] in asked:
+        shown.append(shadow.lately_judged(api, criteria))  # type: ignore[arg-type]
+    assert shown == [1, 1, 2, 3, 4]
 
 
 def test_nobody_compares_unnamed(stranger: httpx.Client) -> None:

@@ -1,9 +1,12 @@
 """The page of shadow mode: the verdict of the gate, and what it rests on.
 
-What takes minutes to compare is not compared for a page: it says which command does.
+What takes minutes to compare is not compared for a page: it says which command does. A verdict is about days, so that a
+process shows the last one again for a minute; the page says up to when it goes.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
@@ -34,6 +37,8 @@ from broker.web.rendering import page_router, show
 router = page_router(tag="alongside")
 MOST_ROWS, MOST_DECISIONS = 50, 50_000
 """Rows of a table, and decisions that are compared for a page."""
+VERDICT_KEPT_S = 60.0
+_VERDICT = "verdict of the page of shadow mode"
 
 
 @router.get("/shadow")
@@ -44,7 +49,17 @@ async def shadow_page(request: Request, api: State) -> Response:
     if await run_in_threadpool(_are_many, api, criteria):
         about = {"days": criteria.days, "more_than_decisions": MOST_DECISIONS}
         return show(request, "shadow_many", about, title="Beside PanDA")
-    return await decided(request, api, lambda proceed: _shown(request, judged(api, read=read)))
+    return await decided(request, api, lambda proceed: _shown(request, lately_judged(api, read)))
+
+
+def lately_judged(api: ApiState, read: tuple[GateFile, str]) -> Gate:
+    """The verdict by what was read of ``gate.yaml``; the last one by the same while it is no minute old."""
+    now_s = api.steady_s()
+    made_s, by, found = api.kept.get(_VERDICT, (float("-inf"), None, None))
+    if found is None or by != read or now_s - made_s >= VERDICT_KEPT_S:
+        found = judged(api, read=read)
+        api.kept[_VERDICT] = (now_s, read, found)
+    return cast(Gate, found)
 
 
 def _are_many(api: ApiState, criteria: GateFile) -> bool:
