@@ -48,12 +48,13 @@ _STATES = """
         ARRAY[decided_at]
     FROM broker.decisions AS d ORDER BY brokerage, jeditaskid, datasetid, ramcount, d.decided_at DESC
     ON CONFLICT DO NOTHING"""
-# Two days of buckets of 5 minutes with the hours that are over, then hours up to 90 days.
+# Two days of buckets of 5 minutes with the hours that are over, then hours up to 90 days; in the order of time, as cycles
+# write them.
 _AGGREGATES = (
     """
     INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts)
     SELECT bucket_s, bucket_at - n * interval '5 minutes', brokerage, counts
-    FROM broker.queue_counts, generate_series(1, 575) AS n WHERE bucket_s = 300""",
+    FROM broker.queue_counts, generate_series(1, 575) AS n WHERE bucket_s = 300 ORDER BY n DESC""",
     """
     INSERT INTO broker.queue_hours (bucket_at, brokerage, counts)
     SELECT DISTINCT ON (1, 2) date_bin('1 hour', bucket_at, '1970-01-01T00:00:00Z'), brokerage, counts
@@ -75,12 +76,12 @@ _AGGREGATES = (
             - n * s * interval '1 second', brokerage, outcome, reason, main_reason, count(*), count(*), sum(jobs)
     FROM broker.chunk_states, (SELECT 300 AS s, n FROM generate_series(1, 575) AS n
         UNION ALL SELECT 3600, n FROM generate_series(49, 2160) AS n) AS bucket
-    WHERE jeditaskid < 53000000 GROUP BY 1, 2, 3, 4, 5, 6
+    WHERE jeditaskid < 53000000 GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 2
     ON CONFLICT DO NOTHING""",
     """
     INSERT INTO broker.waiting_counts (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, chunks, tasks)
     SELECT bucket_s, bucket_at, brokerage, outcome, reason, main_reason, chunks, chunks FROM broker.reason_counts
-    WHERE outcome <> 'brokered' ON CONFLICT DO NOTHING""",
+    WHERE outcome <> 'brokered' ORDER BY bucket_at ON CONFLICT DO NOTHING""",
 )
 # The tasks of the copies, open as those of the cycle are.
 _TASKS = (

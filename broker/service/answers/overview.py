@@ -14,7 +14,7 @@ from broker.grid.answers.grid import day_counts, totals_of_the_day
 from broker.service.statements import flow_reads, overview_reads
 from broker.service.statements.overview_reads import Found
 from broker.store.query_context import Answer, Asking, OverTime
-from broker.store.summaries.reason_counts import bucket_of, outcome_counts
+from broker.store.summaries.reason_counts import outcome_counts
 
 SHOWN = timedelta(hours=24)
 STEPS = 48
@@ -82,10 +82,10 @@ def activity(asking: Asking, span: timedelta = SHOWN) -> Activity:
     """What was decided and what changed in the last 24 hours, or another span."""
     since = asking.now - span
     step_s = step_of(span)
-    counted: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
-    for at, outcome, chunks in outcome_counts(asking.connection, since, asking.now):
-        counted[bucket_of(at, int(step_s))][outcome] += chunks
-    steps = tuple(OutcomeStep(at=at, outcomes=dict(found)) for at, found in sorted(counted.items()))
+    counted: defaultdict[datetime, dict[str, int]] = defaultdict(dict)
+    for at, outcome, chunks in outcome_counts(asking.connection, since, asking.now, step_s):
+        counted[at][outcome] = chunks
+    steps = tuple(OutcomeStep(at=at, outcomes=found) for at, found in counted.items())
     marks = changes_between(asking.connection, since, asking.now)
     return Activity(now=asking.now, since=since, step_s=step_s, steps=steps, changes=tuple(marks))
 

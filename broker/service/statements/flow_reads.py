@@ -7,6 +7,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from broker.store.summaries.reason_counts import COARSE_S, FINE_S
+
 _READ_PLACED = sa.text("""
     SELECT bucket_at, sum(jobs)::bigint FROM broker.reason_counts
     WHERE bucket_at >= :since AND bucket_at < :until AND brokerage = ANY(:brokerages) GROUP BY 1 ORDER BY 1""")
@@ -25,12 +27,16 @@ _READ_WAITING = sa.text("""
            coalesce(nullif(main_reason, ''), reason) AS code, sum(chunks)::bigint AS chunks
     FROM last JOIN broker.waiting_counts USING (brokerage, bucket_at)
     WHERE bucket_at >= :since AND bucket_at < :until GROUP BY 1, 2 ORDER BY 1, 2""")
-_FIRST_BUCKET = sa.text("SELECT min(bucket_at) FROM broker.reason_counts WHERE bucket_at >= :since")
+# the first of each width is one look into the index, the lowest of all a walk through it
+_FIRST_BUCKET = sa.text("""
+    SELECT min(first.bucket_at) FROM unnest(CAST(:widths AS int[])) AS width, LATERAL (
+        SELECT bucket_at FROM broker.reason_counts WHERE bucket_s = width AND bucket_at >= :since
+        ORDER BY bucket_at LIMIT 1) AS first""")
 
 
 def first_bucket(connection: sa.Connection, since: datetime) -> datetime | None:
     """When decisions were first counted since an instant; None: never."""
-    found: datetime | None = connection.scalar(_FIRST_BUCKET, {"since": since})
+    found: datetime | None = connection.scalar(_FIRST_BUCKET, {"since": since, "widths": [FINE_S, COARSE_S]})
     return found
 
 

@@ -33,7 +33,8 @@ _READ_REASON_COUNTS = sa.text(f"""
     FROM broker.reason_counts
     WHERE {_BETWEEN} ORDER BY bucket_at, brokerage, outcome, reason, main_reason""")  # noqa: S608 - a constant
 _READ_OUTCOMES = sa.text(f"""
-    SELECT bucket_at, outcome, sum(chunks) FROM broker.reason_counts
+    SELECT date_bin(make_interval(secs => :step_s), bucket_at, '1970-01-01T00:00:00Z'), outcome, sum(chunks)
+    FROM broker.reason_counts
     WHERE {_BETWEEN} GROUP BY 1, 2 ORDER BY 1, 2""")  # noqa: S608 - as above
 _COUNT_DECISIONS = sa.text(f"""
     SELECT brokerage, sum(decisions)::bigint FROM broker.reason_counts WHERE {_BETWEEN} GROUP BY 1 ORDER BY 1""")  # noqa: S608 - as above
@@ -103,9 +104,21 @@ def reason_counts(
     return [ReasonCount(**row._mapping) for row in rows]
 
 
-def outcome_counts(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[datetime, str, int]]:
-    """The start of each bucket from the one that holds ``since`` up to ``until``, an outcome, and how many chunks."""
-    rows = connection.execute(_READ_OUTCOMES, _values(since, until, None))
+def outcome_counts(
+    connection: sa.Connection, since: datetime, until: datetime, step_s: float
+) -> list[tuple[datetime, str, int]]:
+    """Chunks by step and outcome, of the buckets from the one that holds ``since`` up to ``until``.
+
+    Args:
+        connection: with the schema ``broker``.
+        since: start (aware).
+        until: end (aware).
+        step_s: length of the steps; they begin at whole multiples in UTC.
+
+    Returns:
+        The start of the step, the outcome, and how many chunks; in this order.
+    """
+    rows = connection.execute(_READ_OUTCOMES, {**_values(since, until, None), "step_s": step_s})
     return [(at, outcome, int(chunks)) for at, outcome, chunks in rows]
 
 
