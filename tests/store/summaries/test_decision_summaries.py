@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from broker.codec.decision_counts import counts_of
 from broker.domain.decisions import Candidate, Decision, DecisionRecord
 from broker.domain.rejection_counts import CANDIDATE, CountsCorruptError, QueueCount, QueueCounts
+from broker.service.statements.flow_reads import first_bucket
 from broker.store.connection.database import Database
 from broker.store.summaries import chunk_states, count_writing, reason_counts
 from broker.store.summaries.reason_counts import bucket_of
@@ -227,3 +228,49 @@ def test_of_two_brokers_that_begin_a_bucket_at_once_both_count(database: Databas
     with database.begin() as connection:
         (stored,) = connection.execute(sa.text("SELECT counts FROM broker.queue_counts")).scalars()
     assert bytes(stored) == counts_of(brokered, [True]).plus(counts_of(pending, [True])).pack()
+
+
+COUNTED = [  # width, minutes before NOW, outcome, chunks
+    (300, 5, "brokered", 1),
+    (300, 10, "pending", 2),
+    (300, 15, "pending", 4),
+    (300, 65, "brokered", 8),
+    (3600, 3000, "brokered", 16),
+]
+
+
+def count(database: Database) -> None:
+    statement = sa.text("""
+        INSERT INTO broker.reason_counts (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, decisions,
+            chunks, jobs)
+        VALUES (:width, :at, 'production_job', :outcome, '', '', 1, :chunks, 1)""")
+    with database.begin() as connection:
+        for width, minutes, outcome, chunks in COUNTED:
+            at = NOW - timedelta(minutes=minutes)
+            connection.execute(statement, {"width": width, "at": at, "outcome": outcome, "chunks": chunks})
+
+
+def test_outcomes_are_added_up_by_step(database: Database) -> None:
+    count(database)
+    with database.begin() as connection:
+        hourly = reason_counts.outcome_counts(connection, NOW - timedelta(minutes=65), NOW, 3600.0)
+        fine = reason_counts.outcome_counts(connection, NOW - timedelta(minutes=15), NOW, 600.0)
+    eleven, ten = NOW - timedelta(hours=1), NOW - timedelta(hours=2)
+    assert hourly == [(ten, "brokered", 8), (eleven, "brokered", 1), (eleven, "pending", 6)]
+    minutes = [(round((NOW - at).total_seconds() / 60), outcome, chunks) for at, outcome, chunks in fine]
+    assert minutes == [(20, "pending", 4), (10, "brokered", 1), (10, "pending", 2)]
+
+
+@pytest.mark.parametrize(
+    ("minutes_back", "first_back"),
+    [(3001, 3000), (3000, 3000), (2999, 65), (65, 65), (64, 15), (5, 5), (4, None)],
+)
+def test_the_first_bucket_of_either_width_since_an_instant(
+    shared: Database, minutes_back: int, first_back: int | None
+) -> None:
+    with shared.begin() as connection:
+        connection.execute(sa.text("TRUNCATE broker.reason_counts"))
+    count(shared)
+    with shared.begin() as connection:
+        found = first_bucket(connection, NOW - timedelta(minutes=minutes_back))
+    assert found == (None if first_back is None else NOW - timedelta(minutes=first_back))
