@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, PydanticInvalidForJsonSchema
 
-from broker.api import presenting as plain_values
+from broker.api import plain as plain_values
 from tests.contract.promises import ROOT, Document, type_of
 
 FILE = ROOT / "tests" / "contract" / "printed.json"
