@@ -48,8 +48,8 @@ _STATES = """
         ARRAY[decided_at]
     FROM broker.decisions AS d ORDER BY brokerage, jeditaskid, datasetid, ramcount, d.decided_at DESC
     ON CONFLICT DO NOTHING"""
-# Two days of buckets of 5 minutes with the hours that are over, then hours up to 90 days; in the order of time, as cycles
-# write them.
+# Two days of buckets of 5 minutes with the hours that are over, then hours up to 90 days; in the order of time, as
+# cycles write them.
 _AGGREGATES = (
     """
     INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts)
