@@ -63,10 +63,10 @@ def goes_on(database: Database, agent: str, outcome: str, after: str) -> None:
 
 
 def test_a_clock_that_is_set_stops_what_removes_and_nothing_else(
-    database: Database, set_clock: Callable[[str], None]
+    database: Database, set_clock: Callable[[str], None], tmp_path: Path
 ) -> None:
     load_grid(database, datetime.now(UTC).replace(microsecond=0))
-    with broker(database.url, "serve") as process:
+    with broker(database.url, "serve", log=tmp_path / "log") as process:
         for agent in (*GOING_ON, REMOVING):
             wait_until(lambda: last_run(database, agent, "done") > 0, f"the first cycle of {agent}")  # noqa: B023
         for offset in ("-1h", "+0", "+1d", "+0", "-30d"):
