@@ -66,9 +66,8 @@ def deliver(channel: AnyChannel, message: Message, now: datetime, address: str =
             return _stomp(channel, message)
         where = _chat_address(channel)
         return _post(where, chat_body(message, channel.style), {"Content-Type": "application/json"}, channel)
-    except (ssl.SSLError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise NotDelivered(f"not reached: {reason}"[:200], _shown(channel), "see whether it runs") from error
+    except OSError as error:
+        raise _not_reached(channel, error) from error
 
 
 def secret_in(file: Path) -> bytes:
@@ -94,8 +93,10 @@ def _chat_address(channel: ChatChannel) -> str:
         raise NotDelivered("the file holds no address of https", str(channel.address_file), "correct it") from None
 
 
-def _shown(channel: AnyChannel) -> str:
-    return channel.where
+def _not_reached(channel: AnyChannel, error: OSError) -> NotDelivered:
+    """What a fault of the network, TLS included, says to operators."""
+    reason = error.strerror or str(error)
+    return NotDelivered(f"not reached: {reason}"[:200], channel.where, "see whether it runs")
 
 
 def _trust(ca_file: Path | None) -> ssl.SSLContext:
@@ -149,8 +150,7 @@ def publish_decisions(channel: StompChannel, messages: Sequence[Outgoing]) -> Pu
     except NotDelivered as error:
         return Published(0, error)
     except OSError as error:
-        reason = error.strerror or str(error)
-        return Published(0, NotDelivered(f"not reached: {reason}"[:200], channel.where, "see whether it runs"))
+        return Published(0, _not_reached(channel, error))
 
 
 def _mail(channel: MailChannel, message: Message, now: datetime, address: str) -> str:

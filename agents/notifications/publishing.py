@@ -189,13 +189,13 @@ class _Stream:
             done = self.publisher.publish(self.channel, batch.messages)
             fault_points.reach("after_delivery")
         self.counts["decisions_sent"] += done.confirmed
-        position = confirmed_position(batch.ids, done.confirmed, batch.scanned)
         with context.writing() as connection:
             if done.failure is None:
                 stream_rows.got_through(
                     connection, row.channel, batch.scanned, context.now, done.confirmed, batch.unknown
                 )
                 return None
+            position = confirmed_position(batch.ids, done.confirmed, batch.scanned)
             at = row.position if position is None else position
             stream_rows.failed(connection, row.channel, at, context.now, done.confirmed, str(done.failure))
         self.counts["failed"] += 1

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
-from typing import Annotated
-
-from pydantic import Field
+from collections.abc import Sequence
 
 from broker.codec.work_owner import owner_of
 from broker.domain.decisions import DecisionRecord
-from broker.notifications.model.terms import Terms
+from broker.notifications.model.terms import Pattern, Terms, fits
 
 DECISION_HEADER = "X-Gridbroker-Decision"
 LOST_HEADER = "X-Gridbroker-Lost"
-Pattern = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class PublishedDecisions(Terms):
@@ -32,7 +27,7 @@ class PublishedDecisions(Terms):
 
     def wants(self, record: DecisionRecord) -> bool | None:
         """Whether a decision is published; None where the filter asks for what is not stored with it. Pure."""
-        if not _fits(record.decision.brokerage, self.brokerages):
+        if not fits(record.decision.brokerage, self.brokerages):
             return False
         asked = [(self.shares, "gshare"), (self.vos, "vo")]
         narrow = [(patterns, name) for patterns, name in asked if "*" not in patterns]
@@ -40,7 +35,7 @@ class PublishedDecisions(Terms):
             return True
         owner = owner_of(record.work)
         known = [(getattr(owner, name), patterns) for patterns, name in narrow]
-        if any(value is not None and not _fits(value, patterns) for value, patterns in known):
+        if any(value is not None and not fits(value, patterns) for value, patterns in known):
             return False
         return None if any(value is None for value, _ in known) else True
 
@@ -66,7 +61,3 @@ def confirmed_position(sent: Sequence[int], confirmed: int, scanned: int) -> int
     if confirmed == len(sent):
         return scanned
     return sent[confirmed - 1] if confirmed else None
-
-
-def _fits(word: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(word, pattern) for pattern in patterns)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
@@ -14,10 +13,9 @@ from broker.domain.incident import GRAVITY, Incident, Severity
 from broker.errors import did_you_mean
 from broker.notifications.model.channels import AnyChannel, MailChannel, usable_address
 from broker.notifications.model.quiet import QuietHours
-from broker.notifications.model.terms import Terms
+from broker.notifications.model.terms import Pattern, Terms, fits
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-Pattern = Annotated[str, Field(min_length=1, max_length=128)]
 Minutes = Annotated[float, Field(ge=0, le=7 * 24 * 60, allow_inf_nan=False)]
 
 
@@ -59,9 +57,9 @@ class NotificationRule(Terms):
         for one in found:
             if one.kind == "alarm":
                 grave = GRAVITY[one.severity] <= GRAVITY[self.severity]
-                if grave and _fits(one.code, self.alarms) and _fits(one.about, self.about):
+                if grave and fits(one.code, self.alarms) and fits(one.about, self.about):
                     yield one
-            elif one.tasks >= self.tasks and _fits(one.code, self.reasons):
+            elif one.tasks >= self.tasks and fits(one.code, self.reasons):
                 yield replace(one, about=self.name)
 
     def lasts_enough(self, since: datetime, now: datetime) -> bool:
@@ -147,14 +145,10 @@ class NotificationSettings(Terms):
             raise ValueError(f"{where}: there is no channel {name}; {hint}")
 
 
-def _fits(word: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(word, pattern) for pattern in patterns)
-
-
 def fits_domain(address: str, domains: Iterable[str]) -> bool:
     """Whether the address of a subscriber is of one of these domains.
 
     >>> fits_domain("ann@x.example.org", ["*.example.org"]), fits_domain("ann@evil.org", ["example.org"])
     (True, False)
     """
-    return _fits(address.rpartition("@")[2].casefold(), [one.casefold() for one in domains])
+    return fits(address.rpartition("@")[2].casefold(), [one.casefold() for one in domains])
