@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import sqlalchemy as sa
 from fastapi import Depends, Path as InPath, Query
@@ -29,6 +29,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.query_context import Asking
 from broker.store.scenarios.load_dump import read_clock
 
+T = TypeVar("T")
 LARGEST_ID = 2**63 - 1
 CATALOGUE_LASTS_S = 60.0
 _CATALOGUE = "catalogue"
@@ -173,14 +174,28 @@ def asking(api: ApiState, at: datetime | None = None) -> Iterator[Asking]:
         yield asked
 
 
+def made_lately(api: ApiState, name: str, lasts_s: float, make: Callable[[], T], by: object = None) -> T:
+    """What ``make`` gave the last time, less than ``lasts_s`` seconds ago and by the same; else what it gives now.
+
+    Args:
+        api: the application, which keeps it.
+        name: under which it does.
+        lasts_s: for so long.
+        make: makes it anew.
+        by: what it was made by; another one makes it anew.
+    """
+    now_s = api.steady_s()
+    made_s, made_by, found = api.kept.get(name, (float("-inf"), None, None))
+    if made_by != by or now_s - made_s >= lasts_s:
+        found = make()
+        api.kept[name] = (now_s, by, found)
+    return cast(T, found)
+
+
 def _catalogue(connection: sa.Connection, api: ApiState) -> TableCatalogue:
     """The tables that the database has: looked for once a minute, as they hardly ever change."""
-    now_s = api.steady_s()
-    read_s, found = api.kept.get(_CATALOGUE, (float("-inf"), None))
-    if found is None or now_s - read_s > CATALOGUE_LASTS_S:
-        found = TableCatalogue.read(connection, api.database.names)
-        api.kept[_CATALOGUE] = (now_s, found)
-    return cast(TableCatalogue, found)
+    names = api.database.names
+    return made_lately(api, _CATALOGUE, CATALOGUE_LASTS_S, lambda: TableCatalogue.read(connection, names))
 
 
 def moment(api: ApiState, at: datetime | None = None) -> datetime:

@@ -140,7 +140,8 @@ def read_gate(text: str, where: str, known: Mapping[str, Sequence[str]]) -> Gate
     try:
         found = GateFile.model_validate({} if content is None else content)
     except ValidationError as error:
-        faults = [_fault(one, _nodes(text)) for one in error.errors()]
+        root = _nodes(text)
+        faults = [_fault(one, root) for one in error.errors()]
         raise GateFileError("; ".join(faults), where, "config/gate.yaml is an example of each field") from error
     faults = _unknown_names(found, text, known)
     if faults:

@@ -6,8 +6,6 @@ process shows the last one again for a minute; the page says up to when it goes.
 
 from __future__ import annotations
 
-from typing import cast
-
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -31,7 +29,7 @@ from broker.alongside.routes.shadow import judged
 from broker.alongside.statements.own_placements import count_decisions
 from broker.api.deciding import decided
 from broker.api.guarded_route import allow
-from broker.api.state import ApiState, State, asking
+from broker.api.state import ApiState, State, asking, made_lately
 from broker.web.rendering import page_router, show
 
 router = page_router(tag="alongside")
@@ -54,12 +52,7 @@ async def shadow_page(request: Request, api: State) -> Response:
 
 def lately_judged(api: ApiState, read: tuple[GateFile, str]) -> Gate:
     """The verdict by what was read of ``gate.yaml``; the last one by the same while it is no minute old."""
-    now_s = api.steady_s()
-    made_s, by, found = api.kept.get(_VERDICT, (float("-inf"), None, None))
-    if found is None or by != read or now_s - made_s >= VERDICT_KEPT_S:
-        found = judged(api, read=read)
-        api.kept[_VERDICT] = (now_s, read, found)
-    return cast(Gate, found)
+    return made_lately(api, _VERDICT, VERDICT_KEPT_S, lambda: judged(api, read=read), by=read)
 
 
 def _are_many(api: ApiState, criteria: GateFile) -> bool:
