@@ -13,6 +13,7 @@ from agents.lifecycle import ending_options as job_moving
 from agents.lifecycle.ending_options import EndingOptions, Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
+from broker.domain.instants import HOUR_S
 from broker.gdpconfig.publish import Published
 from broker.lifecycle.model.analysis_rebrokerage import RULE, JobSet, SetVerdict, check_job_set
 from broker.lifecycle.model.jobs import REASSIGNED, WaitingJob
@@ -20,8 +21,6 @@ from broker.lifecycle.model.limits import ACTIVITY, LEAST_WAIT, analysis_limits
 from broker.lifecycle.statements import rebrokerage_reads
 from broker.lifecycle.statements.actions import JobAction
 from broker.store.connection.tables import TableCatalogue
-
-_HOUR_S = 3600.0
 
 Place = tuple[int, int, str]
 """Task, submission and queue: what is taken back together."""
@@ -70,7 +69,7 @@ class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
         tuning = published.tuning(None)
         catalogue, inputs = self.inputs_of(connection, context, tuning)
         queues = inputs.timeout_context.queues
-        least_wait_s, activity_s = tuning.number(LEAST_WAIT) * _HOUR_S, tuning.number(ACTIVITY) * _HOUR_S
+        least_wait_s, activity_s = tuning.number(LEAST_WAIT) * HOUR_S, tuning.number(ACTIVITY) * HOUR_S
         sets = rebrokerage_reads.read_sets(connection, catalogue, context.now, least_wait_s, activity_s)
         if context.request.task_ids is not None:
             sets = [one for one in sets if one.jeditaskid in context.request.task_ids]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+HOUR_S = 3600.0
+_MINUTE, _DAY = 60.0, 86_400.0
 
 
 def naive(moment: datetime) -> datetime:
@@ -26,8 +27,8 @@ def length(seconds: float) -> str:
     seconds = max(0.0, seconds)
     if seconds < 2 * _MINUTE:
         return f"{seconds:.0f} s"
-    if seconds < 2 * _HOUR:
+    if seconds < 2 * HOUR_S:
         return f"{seconds / _MINUTE:.0f} min"
     if seconds < 2 * _DAY:
-        return f"{seconds / _HOUR:.1f} h".replace(".0 h", " h")
+        return f"{seconds / HOUR_S:.1f} h".replace(".0 h", " h")
     return f"{seconds / _DAY:.1f} d".replace(".0 d", " d")

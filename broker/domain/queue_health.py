@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from broker.domain.instants import HOUR_S
 from broker.domain.task_failures import EVIDENCE, fails_here
 
 HealthState = Literal["healthy", "suspected", "excluded", "probation"]
@@ -22,7 +23,6 @@ End = Literal["finished", "failed", "payload_failed"]
 #: Kinds of jobs that are judged apart, by the brokerage that places them.
 PRODUCTION, ANALYSIS = "production", "analysis"
 ANALYSIS_LABELS = frozenset({"user", "panda"})
-HOUR_S = 3600.0
 DAY_S = 86_400.0
 #: Ends of the long memory that count, at most, for whether jobs finish at a queue.
 LATELY = 20

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-HOUR_S = 3600.0
+from broker.domain.instants import HOUR_S
+
 #: Rates of failures that are compared: a usual one, and one at which the task fails here.
 USUAL, FAILING = 0.2, 0.7
 UP, DOWN = math.log(FAILING / USUAL), math.log((1.0 - USUAL) / (1.0 - FAILING))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from broker.domain.task_failures import EVIDENCE, HOUR_S, TaskFailures, failures_at
+from broker.domain.instants import HOUR_S
+from broker.domain.task_failures import EVIDENCE, TaskFailures, failures_at
 
 NOW_H = 500_000
 NOW_S = NOW_H * HOUR_S + 1800.0

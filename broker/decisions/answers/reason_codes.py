@@ -13,6 +13,7 @@ from pathlib import Path
 from broker.decisions.answers.known_reasons import GivenReason, known_reasons, reasons_of
 from broker.decisions.answers.rules_in_force import brokerages_in_force, chain_of
 from broker.domain.decisions import Who
+from broker.domain.instants import HOUR_S
 from broker.engine.shared.chain import RuleChain
 from broker.grid.answers.grid import totals_of_the_day
 from broker.history.answers.stored_states import looked_at, waiting_codes, waiting_for
@@ -71,7 +72,6 @@ def _line(chain: RuleChain, position: int, rule: Rule, rejected: int, decides: i
 
 
 _UNKNOWN = "unknown_"
-HOUR_S = 3600.0
 
 
 class RuleOfBrokerage(Answer):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from broker.domain.instants import HOUR_S
 from broker.lifecycle.model.analysis_rebrokerage import AnalysisLimits
 from broker.lifecycle.model.fast_rebrokerage import FastLimits
 from broker.lifecycle.model.jobs import ANALYSIS_LABELS, Job, Queue
 from broker.lifecycle.model.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, TimeoutRule
 
-HOUR_S = 3600.0
 HIGH_PRIORITY = "TIMEOUT_HIGH_PRIORITY"
 LASTSTART = "TIMEOUT_laststart"
 PRODUCTION = "production"

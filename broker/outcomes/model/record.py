@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass, field
 
 from broker.domain import queue_health
-from broker.domain.queue_health import HOUR_S, End, EndedJob
+from broker.domain.instants import HOUR_S
+from broker.domain.queue_health import End, EndedJob
 
 TEST = "test"
 TEST_LABELS = frozenset({"test", "ptest", "prod_test", "rc_test", "rc_test2", "rc_alrb", "install"})

@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.domain.instants import naive
-from broker.domain.queue_health import HOUR_S, HealthFold, HealthLimits, QueueHealth
+from broker.domain.instants import HOUR_S, naive
+from broker.domain.queue_health import HealthFold, HealthLimits, QueueHealth
 from broker.outcomes.model.record import ArchivedJob, RecordCell, RecordFold
 from broker.store.connection.tables import TableCatalogue
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.task_failures import HOUR_S
+from broker.domain.instants import HOUR_S
 from broker.store.connection.database import Database
 from tests.agents.moving_jobs import NOW, closed, column, config, fill, job, run
 

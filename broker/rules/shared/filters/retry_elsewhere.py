@@ -11,13 +11,13 @@ from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.decisions import Observation, Value
 from broker.domain.facts import not_single
 from broker.domain.failed_inputs import FailedInputs, avoided_queues, least_files
+from broker.domain.instants import HOUR_S
 from broker.rules.contract import GroupFilter, JobPairs, Reason, TuningView
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.failed_inputs import FAILED_INPUTS
 
 SWITCH, SHARE, WITHIN = "LEARNED_RETRY_ELSEWHERE", "LEARNED_RETRY_SHARE", "LEARNED_RETRY_WITHIN"
 MOST_CLOSED = "LEARNED_MOST_CLOSED_SHARE"
-HOUR_S = 3600.0
 
 
 @dataclass(frozen=True)

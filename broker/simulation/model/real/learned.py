@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.failed_inputs import KEPT_H, FailedFiles, FailedInputs
+from broker.domain.instants import HOUR_S
 from broker.domain.queue_capacity import QueueSums
-from broker.domain.queue_health import ANALYSIS, HOUR_S, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
+from broker.domain.queue_health import ANALYSIS, PRODUCTION, EndedJob, HealthFold, HealthLimits, QueueHealth
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.scenario import Scenario

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.domain.task_failures import HOUR_S
+from broker.domain.instants import HOUR_S
 from broker.rules.contract import JobPairs
 from broker.rules.shared.filters.task_fails_here import EVIDENCE, SWITCH, TaskFailsHere
 from broker.snapshot.raw import RawSource, Rows
