@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
-from broker.simulation.answers.figures_of_merit import FIGURES, cell, verdict
+from broker.simulation.answers.figures_of_merit import FIGURES, cell, told
 from broker.simulation.commands.kept_cases import KeptCases
 from broker.simulation.commands.running import run_cases
 from broker.simulation.commands.simulate import grid_of, size_of
-from broker.simulation.model.comparing import PRIMARY, SMALLEST_EFFECT, Case, Comparison, compare
+from broker.simulation.model.comparing import PRIMARY, Case, Comparison, compare
 from broker.simulation.model.limits_of_work import delivered_bound, mean_wait_bound_s
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -82,12 +82,11 @@ def _verdicts(one: Comparison, first: Comparison) -> str:
         return "-"
     said = []
     for figure in PRIMARY:
-        found, least = one.differences[figure], SMALLEST_EFFECT * abs(first.means[figure].mean)
+        found = one.differences[figure]
         text = cell(figure, found.mean, found.half_width).replace("+-", "±")
-        word = verdict(figure, found.mean, found.half_width).replace("_", " ")
-        if word == "no difference" and found.half_width > least:
-            word = f"not told, {one.seeds_needed.get(figure, 0)} seeds would"
-        said.append(f"{text}: {word}")
+        word = told(figure, found, first.means[figure].mean)
+        seeds = f", {one.seeds_needed.get(figure, 0)} seeds would" if word == "not told" else ""
+        said.append(f"{text}: {word}{seeds}")
     return "; ".join(said)
 
 

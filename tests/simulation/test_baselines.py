@@ -11,7 +11,7 @@ import pytest
 
 from broker.brokerages.profile import ProfileError
 from broker.errors import BrokerError
-from broker.simulation.answers.figures_of_merit import sentence
+from broker.simulation.answers.figures_of_merit import Told, sentence, told
 from broker.simulation.commands.policies import wanted_policies
 from broker.simulation.model.comparing import Case, CaseResult, compare, simulate_case
 from broker.simulation.model.conservation import violations
@@ -174,6 +174,43 @@ def test_a_comparison_in_words() -> None:
     assert sentence(third, first).startswith("other, against seed: delivers: not told from seed (")
     assert "finishes tasks: not known" in sentence(third, first)
     assert isinstance(second.differences["delivered"], Interval) and np.isnan(second.differences["use"].mean)
+
+
+@pytest.mark.parametrize(
+    ("delivered", "said"),
+    [
+        ([0.50, 0.52, 0.48], "no difference from baseline"),  # the same, seed by seed
+        ([0.501, 0.519, 0.48], "no difference from baseline"),  # 0 +- .0025, and 2 % are .01
+        ([0.51, 0.51, 0.48], "not told from baseline (8 seeds would find 2 %)"),  # 0 +- .025
+        ([0.51, 0.53, 0.49], "2.0 % +- 0.0 more"),
+    ],
+)
+def test_sides_that_do_not_differ_are_told_to_be_alike(delivered: list[float], said: str) -> None:
+    first, other = compare(
+        [*results("baseline", [0.50, 0.52, 0.48], 7200.0), *results("K=1", delivered, 7200.0)],
+    )
+    colon = "" if said.endswith("more") else ":"
+    expected = f"K=1, against baseline: delivers{colon} {said}; finishes tasks: no difference from baseline"
+    assert sentence(other, first) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "mean", "word"),
+    [
+        (Interval(0.0, 0.0, 10), 0.5, "no difference"),
+        (Interval(0.0, 0.0, 10), 0.0, "no difference"),  # nothing was delivered by either
+        (Interval(0.0, 0.01, 10), 0.5, "no difference"),  # 2 % of .5 are .01
+        (Interval(0.0, 0.0101, 10), 0.5, "not told"),
+        (Interval(0.004, 0.006, 10), 0.5, "no difference"),
+        (Interval(0.004, 0.0061, 10), 0.5, "not told"),  # it reaches beyond 2 % on one side
+        (Interval(-0.004, 0.0061, 10), 0.5, "not told"),
+        (Interval(0.02, 0.019, 10), 0.5, "better"),
+        (Interval(-0.02, 0.019, 10), 0.5, "worse"),
+        (Interval(0.02, math.nan, 1), 0.5, "not known"),  # one seed
+    ],
+)
+def test_what_a_difference_says(found: Interval, mean: float, word: Told) -> None:
+    assert told("delivered", found, mean) == word
 
 
 def test_a_case_runs_a_policy_by_name() -> None:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from broker.simulation.model.comparing import Comparison
+from broker.simulation.model.comparing import SMALLEST_EFFECT, Comparison
+from broker.simulation.model.intervals import Interval
 
 Verdict = Literal["better", "worse", "no_difference", "not_known"]
+Told = Literal["better", "worse", "no difference", "not told", "not known"]
 BEYOND = "beyond the run"
 """For a quantile that lies behind the end of the run with some seed."""
 
@@ -85,6 +87,23 @@ def verdict(name: str, mean: float | None, half_width: float | None) -> Verdict:
     return "better" if (mean > 0) == FIGURES[name].high_is_better else "worse"
 
 
+def told(name: str, found: Interval, mean: float) -> Told:
+    """What a difference says of a figure that decides.
+
+    No difference: all of its interval lies within the smallest effect of interest. A wider one around 0 is not told.
+
+    Args:
+        name: of the figure.
+        found: the difference to the first policy, paired by seed.
+        mean: of the first policy, of which the smallest effect of interest is a part.
+    """
+    word = verdict(name, found.mean, found.half_width)
+    if word == "no_difference":
+        within = abs(found.mean) + found.half_width <= SMALLEST_EFFECT * abs(mean)
+        return "no difference" if within else "not told"
+    return "not known" if word == "not_known" else word
+
+
 def sentence(one: Comparison, first: Comparison) -> str:
     """What a comparison says, in words: the figures that decide, or with how many seeds they would.
 
@@ -97,9 +116,12 @@ def sentence(one: Comparison, first: Comparison) -> str:
         ("finish_mean_s", "finishes tasks", "later", "sooner"),
     ):
         mean, found = first.means[name].mean, one.differences[name]
-        if not (math.isfinite(mean) and mean) or math.isnan(found.half_width):
+        word = told(name, found, mean)
+        if word == "no difference":
+            parts.append(f"{verb}: no difference from {first.label}")
+        elif word == "not known" or not (math.isfinite(mean) and mean):
             parts.append(f"{verb}: not known")
-        elif name in one.told:
+        elif word != "not told":
             part, width = 100 * found.mean / mean, 100 * found.half_width / mean
             parts.append(f"{verb} {abs(part):.1f} % +- {width:.1f} {more if part > 0 else less}")
         else:
