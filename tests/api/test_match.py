@@ -17,7 +17,8 @@ import sqlalchemy as sa
 
 from broker.api import envelope
 from broker.matching.specs.spec import Bounds, GpuNeed, JobSpecs, Memory, Spec
-from broker.pilots.routes.matchers import MOST_TOGETHER, News, group_size, queues_of, waits_for_others_s
+from broker.pilots.routes.matcher_news import News, queues_of
+from broker.pilots.routes.matchers import MOST_TOGETHER, group_size, waits_for_others_s
 from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_views import Views
 from broker.pools.statements.pool_registration import Asked, attach

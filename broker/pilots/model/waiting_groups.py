@@ -8,7 +8,7 @@ does not depend on what is known already.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -252,22 +252,36 @@ class WaitingGroups:
         ordered = [dict(by_number[number]) for number in index.queues.id.tolist()]
         return cls(index, index.queues.weight, index.queues.type_weight, ordered)
 
-    def changed(self, found: Mapping[int, tuple[float, float, dict[int, int]]], *, all_known: bool) -> WaitingGroups:
-        """The same task queues with what was found of them: weight, weight of the type, and levels.
+    def changed(
+        self,
+        found: Mapping[int, tuple[float, float, dict[int, int]]],
+        emptied: Collection[int] = (),
+        *,
+        jobs_came: bool,
+    ) -> WaitingGroups:
+        """The same task queues with what was found of some: weight, weight of the type, and levels.
 
         Args:
             found: by number.
-            all_known: those that were not found hold no job.
+            emptied: numbers of those that hold no job.
+            jobs_came: to those that were found, so that some may need less CPU time than those that were tried.
         """
         weight, type_weight = self.weight.copy(), self.type_weight.copy()
-        too_short = dict(self._too_short)
-        levels = [{} for _ in self.levels] if all_known else list(self.levels)
+        too_short, levels = dict(self._too_short), list(self.levels)
+        for number in emptied:
+            levels[self.index.position[number]] = {}
         for number, (weighs, of_type, has) in found.items():
             place = self.index.position[number]
             weight[place], type_weight[place], levels[place] = weighs, of_type, has
-            for priority in () if all_known else has:  # jobs came
+            for priority in has if jobs_came else ():
                 too_short.pop((place, priority), None)
         return replace(self, weight=weight, type_weight=type_weight, levels=levels, _drawn={}, _too_short=too_short)
+
+    def numbers_within(self, after: int, last: int, besides: Container[int]) -> list[int]:
+        """Numbers of the task queues that are above ``after`` and up to ``last``, without some."""
+        numbers = self.queues.id
+        within = numbers[(numbers > after) & (numbers <= last)]
+        return [number for number in within.tolist() if number not in besides]
 
     def at(self, place: int) -> tuple[float, float, dict[int, int]]:
         """Weight, weight of the type, and levels of the task queue at a position."""

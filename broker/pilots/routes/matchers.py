@@ -9,31 +9,27 @@ place, and whoever is matched alone.
 from __future__ import annotations
 
 import asyncio
-import json
+import gc
 import math
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from time import monotonic
+from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import sql
-from psycopg.rows import tuple_row
 
 from broker.api.problems import Problem
 from broker.api.state import ApiState
 from broker.errors import BrokerError
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.routes.matcher_fast_path import Lane
+from broker.pilots.routes.matcher_news import News
 from broker.pilots.statements.matches import Asked, MatchFound, NumberedRequest
-from broker.pilots.statements.presented_nodes import NodeNotes, write_nodes
-from broker.pilots.statements.task_queue_rows import CHANNEL
+from broker.pilots.statements.presented_nodes import NodeNotes
 from broker.pilots.statements.task_queue_views import Views
-from broker.pilots.statements.waiting_group_reads import LASTS
 from broker.store.connection.database import Database
 from broker.store.connection.transient import TRANSIENT_ERRORS
 
@@ -46,17 +42,11 @@ WAITS_FOR_ITS_END_S, WAITS_FOR_OTHERS_S = 0.01, 0.002
 """Fewer wait so long, while a matcher is at work, for its end; or until as many are here as those before them."""
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are asked to come again."""
-LISTENS_AGAIN_AFTER_S, HEARS_ITS_END_AFTER_S = 5.0, 0.5
-LOOKS_AGAIN_AFTER_S = 1.0
-"""At places, whether what is known of them is about to be too old."""
-READS_A_PART = 10.0
-"""So many times as long as it took to read task queues, none are read."""
 NAME = "matchers"
 ResultT = TypeVar("ResultT")
 
 _OF_ALL: tuple[type[Exception], ...] = (BrokerError, Problem, *TRANSIENT_ERRORS)
 """What is wrong with the database is wrong for each request of a group."""
-_LOST: tuple[type[Exception], ...] = (BrokerError, psycopg.Error, *TRANSIENT_ERRORS)
 _IN_THE_WAY: tuple[type[Exception], ...] = (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback)
 """Nothing was kept: the same request came twice, or another transaction was in the way."""
 
@@ -94,7 +84,7 @@ class Matchers:
         self._news = News(self._database, views, self._notes, now)
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
-        self._is_called = False
+        self._is_called = self._is_settled = False
         self._held: asyncio.TimerHandle | None = None
         self._before = 0
 
@@ -195,6 +185,14 @@ class Matchers:
             await self._in_thread(lane.open)
         if lane.matcher.unknown(asked, now):
             await self._in_thread(lane.matcher.look, asked, now)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Let no search for unreachable objects visit the task queues that were read first; it would stop requests."""
+        if not self._is_settled and gc.get_freeze_count():  # in a process that serves nothing but requests
+            gc.collect()
+            gc.freeze()
+        self._is_settled = True
 
     async def _answer_alone(self, lane: Lane, left: list[_Waiting], now: datetime) -> None:
         for one in left:
@@ -210,89 +208,6 @@ class Matchers:
 
     async def _in_thread(self, run: Callable[..., ResultT], *arguments: Any) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._threads, run, *arguments)
-
-
-class News:
-    """Hears into which task queues jobs came, so that pilots find them at once; tells which nodes asked.
-
-    What is not heard, since the connection was lost, is found when all is read again. The connection is made again.
-    Pilots do not wait for what is read here; it takes a tenth of the time at most, and nothing while nobody asks. Nodes
-    are written in parts, from each minute on; those that cannot be are left out.
-
-    Args:
-        database: its pool has room for a connection.
-        views: what is known of the task queues.
-        notes: the nodes that asked.
-        now: the time on this host (aware).
-    """
-
-    def __init__(self, database: Database, views: Views, notes: NodeNotes, now: Callable[[], datetime]) -> None:
-        self._database, self._views, self._notes, self._now = database, views, notes, now
-        self._told: set[int] | None = None
-        self._reads_again_at = self._looks_again_at = 0.0
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="matcher news", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Hear nothing more."""
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ends.is_set():
-            try:
-                with self._database.autocommit() as connection:
-                    try:
-                        self._listen(Database.raw(connection))
-                    except psycopg.Error:
-                        connection.invalidate()
-                        raise
-            except _LOST:
-                self._ends.wait(LISTENS_AGAIN_AFTER_S)
-
-    def _listen(self, connection: psycopg.Connection[Any]) -> None:
-        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
-        self._told = None  # nobody heard what came before
-        while not self._ends.is_set():
-            if monotonic() >= self._reads_again_at:
-                self._read(connection)
-            for news in connection.notifies(timeout=HEARS_ITS_END_AFTER_S, stop_after=1):
-                queues = queues_of(news.payload)
-                self._told = None if queues is None or self._told is None else self._told | queues
-            if monotonic() >= self._looks_again_at:
-                self._looks_again_at = monotonic() + LOOKS_AGAIN_AFTER_S
-                with connection.cursor(row_factory=tuple_row) as cursor:
-                    self._views.refresh(cursor, self._now())
-            if (noted := self._notes.due()) is not None:
-                with connection.transaction():
-                    write_nodes(connection, noted)
-
-    def _read(self, connection: psycopg.Connection[Any]) -> None:
-        """Read what was told of, or all where anything may have changed or what is known is about to be too old."""
-        groups, told, began = self._views.groups, self._told, monotonic()
-        self._told = set()
-        if not groups.asked:
-            return
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            if told is None:
-                groups.read(cursor, self._now(), timedelta(0))
-            elif groups.known(self._now(), LASTS / 2) is None:
-                groups.asked = False
-                groups.read(cursor, self._now(), LASTS / 2)
-            else:
-                groups.read_some(cursor, told)
-        self._reads_again_at = monotonic() + READS_A_PART * (monotonic() - began)
-
-
-def queues_of(payload: str) -> frozenset[int] | None:
-    """The task queues that a message names; None: it may be any."""
-    try:
-        found = json.loads(payload)
-    except ValueError:
-        return None
-    is_list = isinstance(found, list) and all(type(one) is int for one in found)
-    return frozenset(found) if is_list else None
 
 
 def waits_for_others_s(waiting: int, free: int, before: int) -> float:

@@ -28,7 +28,7 @@ MOST_NOTED = 4_000
 """Nodes and tags that are noted between two writes; others are left out and come the next time.
 
 More would say nothing new of a day."""
-MOST_A_PART = 200
+MOST_A_PART = 50
 """Nodes that are written at a time: all that were noted would take 0.8 s, in which pilots wait for the interpreter."""
 MOST_READ = 50_000
 _ROOM = ("ram_mb", "wall_time_s", "cpu_work_db12", "scratch_mb")

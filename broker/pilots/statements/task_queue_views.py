@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from broker.pilots.statements.limit_tokens import LimitTokens, Pair
 from broker.pilots.statements.waiting_group_reads import LASTS, SharedGroups, read_groups
 
 PLACE_LASTS = timedelta(seconds=20)
+PLACES_A_PART = 50
+"""So many places are read again at a time."""
 
 _READ_PLACES = """
 WITH asked AS MATERIALIZED (
@@ -206,12 +209,14 @@ class Views(dict[PlaceKey, Place]):
         """For a pilot that got nothing: read its place, and the task queues where they are few."""
         return self._read(cursor, pilot, now, self.groups.read_again(cursor, now))
 
-    def refresh(self, cursor: psycopg.Cursor[Any], now: datetime) -> None:
-        """Read the places at which pilots asked again before what is known is too old, so that none waits for it."""
-        due = [key for key in list(self.asked_at) if (known := self.get(key)) and now - known.read_at > PLACE_LASTS / 2]
+    def refresh(self, cursor: psycopg.Cursor[Any], now: datetime) -> bool:
+        """Read some of the places at which pilots asked again before they are too old. Returns whether any were due."""
+        old = (key for key in list(self.asked_at) if (known := self.get(key)) and now - known.read_at > PLACE_LASTS / 2)
+        due = list(islice(old, PLACES_A_PART))
         self.asked_at.difference_update(due)
         for key, place in zip(due, _read_places(cursor, due, now) if due else (), strict=True):
             self[key] = place
+        return bool(due)
 
     def _read(self, cursor: psycopg.Cursor[Any], pilot: Pilot, now: datetime, groups: WaitingGroups) -> View:
         place = self[place_of(pilot)] = read_place(cursor, pilot, now)

@@ -1,9 +1,9 @@
-"""Reading the task queues that hold jobs, for all matchers of a process: all of them, or those that were told of."""
+"""Reading the task queues that hold jobs, for all matchers of a process: all, a part after the other, or some."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -19,6 +19,10 @@ LASTS = timedelta(seconds=20)
 """What is known of the task queues is read again after this time, whoever tells of changes."""
 FEW = 1000
 """As many task queues are read again at once for a pilot that gets nothing."""
+PART = 200
+"""So many are read at a time beside the pilots: all at once take half a second in which pilots wait."""
+BEGINS_AGAIN_AFTER = LASTS / 4
+"""Reading in parts begins so long after it began before, so that it ends long before what is known is too old."""
 MOST_EMPTY = 0.5
 """A larger part of the known task queues that hold no job is forgotten."""
 
@@ -36,8 +40,12 @@ WHERE {where} GROUP BY queue.id"""
 _WHERE = {
     "all": "true",
     "some": "queue.id = ANY(%(queues)s)",
+    "part": "queue.id > %(after)s AND queue.id <= %(last)s",
     "here": "(queue.panda_queue = %(panda_queue)s OR queue.panda_queue IS NULL)",
 }
+_LAST_OF_PART = """
+SELECT max(id), count(*)
+FROM (SELECT id FROM broker.task_queues WHERE id > %(after)s ORDER BY id LIMIT %(most)s) AS part"""
 _READ_QUEUES = """
 SELECT id, vo, owner, owner_group, panda_queue, resource_type, nullif(sites, '[]'), nullif(banned_sites, '[]'),
     nullif(platforms, '[]'), cputime_class_s, pool_id, specs, job_type
@@ -45,6 +53,9 @@ FROM broker.task_queues WHERE id = ANY(%(queues)s)"""
 
 _Levels = dict[int, tuple[float, float, dict[int, int]]]
 _Order = dict[int, tuple[int, str | None]]
+
+
+_LAST = 2**63 - 1
 
 
 class _Read(NamedTuple):
@@ -58,16 +69,23 @@ class _Read(NamedTuple):
 class SharedGroups:
     """What the matchers of a process know of the task queues.
 
+    Args:
+        part: task queues that are read at a time beside the pilots.
+
     Attributes:
         current: the last that was read; None: nothing yet.
-        asked: whether a pilot asked since somebody set it to False.
+        part: task queues that are read at a time.
+        asked: whether a pilot asked since all began to be read in parts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, part: int = PART) -> None:
+        self.part = part
         self.current: WaitingGroups | None = None
         self.asked = False
         self._identities: dict[int, str] = {}
         self._read_at: datetime | None = None
+        self._part_after = 0
+        self._parts_began: datetime | None = None
         self._reading = threading.Lock()
 
     def known(self, now: datetime, lasts: timedelta = LASTS) -> WaitingGroups | None:
@@ -82,8 +100,8 @@ class SharedGroups:
                 self.current.forget_too_short()
             found = self.known(now, lasts)
             if found is None:
-                found = self._join(cursor, _read_levels(cursor, "all"), all_known=True)
-                self._read_at = now
+                found = self._join(cursor, _read_levels(cursor, "all"), (0, _LAST), jobs_came=False)
+                self._read_at, self._parts_began = now, None
             return found
 
     def read_again(self, cursor: psycopg.Cursor[Any], now: datetime) -> WaitingGroups:
@@ -91,25 +109,53 @@ class SharedGroups:
         few = self.current is None or len(self.current.levels) <= FEW
         return self.read(cursor, now, timedelta(0) if few else LASTS)
 
+    def is_part_due(self, now: datetime) -> bool:
+        """Whether a part is to be read at ``now`` (aware): some were, or pilots ask and what is known grows old."""
+        if self._parts_began is not None:
+            return True
+        grows_old = self._read_at is None or now - self._read_at >= BEGINS_AGAIN_AFTER
+        return self.current is not None and self.asked and grows_old
+
+    def read_part(self, cursor: psycopg.Cursor[Any], now: datetime) -> None:
+        """Read the next task queues in the order of their numbers; with the last of them all is known anew."""
+        with self._reading:
+            if self.current is None:
+                return
+            if self._parts_began is None:
+                self._part_after, self._parts_began, self.asked = 0, now, False
+            after = self._part_after
+            last, count = cursor.execute(_LAST_OF_PART, {"after": after, "most": self.part}, prepare=True).fetchall()[0]
+            is_last = count < self.part
+            part = (after, _LAST if is_last else last)
+            read = _read_levels(cursor, "part", after=part[0], last=part[1])
+            found = self._join(cursor, read, part, jobs_came=False)
+            self._part_after = part[1]
+            if is_last:
+                self._read_at, self._parts_began = self._parts_began, None
+                self.current = _without_empty(found)
+
     def read_some(self, cursor: psycopg.Cursor[Any], queues: Collection[int]) -> None:
         """Jobs came to these task queues: read them, beside what is known."""
         with self._reading:
             if self.current is not None and queues:
-                self._join(cursor, _read_levels(cursor, "some", queues=sorted(queues)), all_known=False)
+                self._join(cursor, _read_levels(cursor, "some", queues=sorted(queues)), None, jobs_came=True)
 
-    def _join(self, cursor: psycopg.Cursor[Any], read: _Read, *, all_known: bool) -> WaitingGroups:
+    def _join(
+        self, cursor: psycopg.Cursor[Any], read: _Read, part: tuple[int, int] | None, *, jobs_came: bool
+    ) -> WaitingGroups:
         known, identities = self.current, self._identities
         if any(identities.get(number, identity) != identity for number, identity in read.identities.items()):
-            known = None  # the numbers of another database: it was restored, or emptied
-        found = self.current = _joined(cursor, known, read, all_known=all_known)
-        self._identities = read.identities if all_known else identities | read.identities
+            # the numbers of another database: it was restored, or emptied
+            known = self._read_at = self._parts_began = None
+        found = self.current = _joined(cursor, known, read, part, jobs_came=jobs_came)
+        self._identities = read.identities if known is None else identities | read.identities
         return found
 
 
 def read_groups(cursor: psycopg.Cursor[Any], panda_queue: str | None) -> WaitingGroups:
     """The task queues from which pilots at a PanDA queue may get jobs, as they are now; None: all."""
     read = _read_levels(cursor, "all" if panda_queue is None else "here", panda_queue=panda_queue)
-    return _joined(cursor, None, read, all_known=True)
+    return _joined(cursor, None, read, (0, _LAST), jobs_came=False)
 
 
 def _read_levels(cursor: psycopg.Cursor[Any], which: str, **values: Any) -> _Read:
@@ -123,29 +169,57 @@ def _read_levels(cursor: psycopg.Cursor[Any], which: str, **values: Any) -> _Rea
     return found
 
 
-def _joined(cursor: psycopg.Cursor[Any], known: WaitingGroups | None, read: _Read, *, all_known: bool) -> WaitingGroups:
-    """What is known, with what was found; task queues that are new are read."""
+def _joined(
+    cursor: psycopg.Cursor[Any],
+    known: WaitingGroups | None,
+    read: _Read,
+    part: tuple[int, int] | None,
+    *,
+    jobs_came: bool,
+) -> WaitingGroups:
+    """What is known, with what was found; task queues that are new are read.
+
+    Args:
+        cursor: of rows that are tuples.
+        known: what was known before; None: nothing.
+        read: what was found.
+        part: those with numbers above the first and up to the second of these that were not found hold no job; None:
+            only those that were found were looked at.
+        jobs_came: to those that were found.
+    """
     levels, order = read.levels, read.order
-    if known is not None and _same_order(known, order, len(levels) if all_known else None):
-        return known.changed(levels, all_known=all_known)
-    places = {} if known is None else known.index.position
-    kept = {
-        number: place
-        for number, place in places.items()
-        if known is not None and (number in levels if all_known else known.levels[place])
-    }
+    emptied = [] if known is None or part is None else known.numbers_within(*part, besides=levels)
+    if known is not None and _same_order(known, order):
+        changed = known.changed(levels, emptied, jobs_came=jobs_came)
+        return _without_empty(changed) if part == (0, _LAST) else changed
+    kept = {} if known is None else _holding(known, besides=frozenset(emptied), also=levels)
     fresh = [number for number in levels if number not in kept]
     rows = cursor.execute(_READ_QUEUES, {"queues": fresh}, prepare=True).fetchall() if fresh else []
     return _built(known, kept, {row[0]: row for row in rows}, levels, order)
 
 
-def _same_order(known: WaitingGroups, order: _Order, count: int | None) -> bool:
+def _holding(known: WaitingGroups, besides: Set[int], also: Collection[int]) -> dict[int, int]:
+    """Positions by number of the task queues that hold jobs as far as is known, and of some that were found."""
+    places = known.index.position.items()
+    return {
+        number: place for number, place in places if number in also or (known.levels[place] and number not in besides)
+    }
+
+
+def _without_empty(known: WaitingGroups) -> WaitingGroups:
+    """What is known, without the task queues that hold no job where these are many."""
+    if known.holding.sum() >= len(known.queues) * (1 - MOST_EMPTY):
+        return known
+    return _built(known, _holding(known, besides=frozenset(), also=()), {}, {}, {})
+
+
+def _same_order(known: WaitingGroups, order: _Order) -> bool:
     index, queues = known.index, known.queues
     for number, (tier, kind) in order.items():
         place = index.position.get(number)
         if place is None or queues.tier[place] != tier or queues.job_type[place] != kind:
             return False
-    return count is None or count >= len(queues) * (1 - MOST_EMPTY)
+    return True
 
 
 def _built(
