@@ -8,12 +8,13 @@ The section of an agent in ``agents.yaml``, and that of a brokerage of another d
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.clock import AGREE_FOR_S
 from broker import resources
@@ -21,11 +22,9 @@ from broker.brokerages.profile import Profile, ProfileError, read_profile
 from broker.brokerages.registry import brokerage, offered
 from broker.errors import BrokerError, Refused
 from broker.store.schema.migrate import STANDALONE
-from broker.store.service.leases import LeaseTerms
+from broker.store.service.leases import LeaseTerms, Seconds as Seconds
 from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MOST_PARTS = 64
 """Parts into which the work of an agent may be divided: there are hardly more shares than this."""
@@ -68,23 +67,9 @@ def read_file(
         raise ConfigurationError(str(error), str(path), remedy) from error
 
 
-class LeaseSection(Section):
-    """``leases``: see :class:`broker.store.service.leases.LeaseTerms`."""
-
-    length_s: Seconds = 15.0
-    renew_every_s: Seconds = 5.0
-    distrust_before_s: Seconds = 2.0
-    longest_s: Seconds = 60.0
-
-    @model_validator(mode="after")
-    def _terms_agree(self) -> Self:
-        _ = self.terms
-        return self
-
-    @property
-    def terms(self) -> LeaseTerms:
-        """The section as the store wants it."""
-        return LeaseTerms(**self.model_dump())
+@dataclass(frozen=True)
+class LeaseSection(LeaseTerms):
+    """``leases``: how long leases last."""
 
 
 class ServiceSection(Section):
@@ -129,11 +114,6 @@ class AgentsConfiguration(Section):
     leases: LeaseSection = LeaseSection()
     service: ServiceSection = ServiceSection()
     agents: dict[str, AgentSection]
-
-    @property
-    def lease_terms(self) -> LeaseTerms:
-        """``leases`` as the store wants it."""
-        return self.leases.terms
 
 
 def config_file(name: str, folder: Path | None = None) -> Path:

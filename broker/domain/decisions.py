@@ -2,7 +2,7 @@
 
 Reasons: what a code means, who can act, and what to do, stated by the rule or step that gives it.
 
-Requested figures of tasks: columns of ``jedi_tasks`` that a user may lower to fit more queues.
+Requested figures of tasks: columns of ``jedi_tasks`` that a user may lower to fit more queues, and changes of columns.
 
 How long work waits that found no queue or nucleus, until it is brokered again.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,21 @@ IOINTENSITY = Request("iointensity", ("iointensity",), "kB/s")
 
 #: In the order in which they are tried.
 REQUESTS = (RAMCOUNT, WALLTIME, CPUTIME, WORKDISKCOUNT, OUTDISKCOUNT, IOINTENSITY)
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """Columns of a task or of its files that become others.
+
+    Attributes:
+        reason: in words, for people.
+        before: columns with their values so far.
+        after: columns with their new values; empty where nothing changes.
+    """
+
+    reason: str
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
 
 
 Who = Literal["you", "wait", "ask"]

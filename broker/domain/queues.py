@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -243,21 +243,35 @@ class SlotTable:
         return len(self.unified)
 
 
-@dataclass(frozen=True)
-class FeatureTable:
-    """Figures of unified queues (length U), NaN where too few pilots said anything.
+CountT = TypeVar("CountT")
+FigureT = TypeVar("FigureT")
 
-    ``corepower`` is HS06 per core, ``maxtime_s`` the walltime that nearly all pilots allow, memory and disk in MB for
-    one core. ``shutdown_s``: UNIX seconds by which nearly all of the pilots that announce a shutdown are still there;
-    set only where most pilots announce one.
+
+@dataclass(frozen=True)
+class PilotFigures(Generic[CountT, FigureT]):
+    """What the reports of pilots amount to, of one queue or as columns of many.
+
+    Attributes:
+        pilots: how many reported.
+        corepower: HS06 per core.
+        maxtime_s: walltime that nearly all pilots allow.
+        maxrss_per_core_mb: memory for one core.
+        maxwdir_per_core_mb: disk for one core.
+        shutdown_s: UNIX seconds by which nearly all of the pilots that announce a shutdown are still there; set only
+            where most pilots announce one.
     """
 
-    pilots: Floats
-    corepower: Floats
-    maxtime_s: Floats
-    maxrss_per_core_mb: Floats
-    maxwdir_per_core_mb: Floats
-    shutdown_s: Floats
+    pilots: CountT
+    corepower: FigureT
+    maxtime_s: FigureT
+    maxrss_per_core_mb: FigureT
+    maxwdir_per_core_mb: FigureT
+    shutdown_s: FigureT
+
+
+@dataclass(frozen=True)
+class FeatureTable(PilotFigures[Floats, Floats]):
+    """Figures of unified queues (length U), NaN where too few pilots said anything."""
 
     def __len__(self) -> int:
         return len(self.pilots)

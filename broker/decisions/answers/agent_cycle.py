@@ -63,7 +63,7 @@ def run_leased(
         BrokerError: the cycle did not end well; the message names how.
     """
     budget_s = section_named(agents, agent.name).cycle_budget_s
-    keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
+    keeper = LeaseKeeper(database, holder_name(), agents.leases)
     keeper.start()
     try:
         lease = keeper.acquire(part.lease_of(agent.name))

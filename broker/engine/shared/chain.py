@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from broker.engine.compiled.loop_steps import step_fault
 from broker.engine.job.steps import JobSteps
@@ -28,6 +28,8 @@ from broker.rules.contract import (
 )
 
 ListT = TypeVar("ListT", bound="RuleChain")
+PairsT = TypeVar("PairsT", bound=AnyPairs)
+LoadT = TypeVar("LoadT", bound=Rule)
 
 
 class RuleChainError(ValueError):
@@ -101,13 +103,25 @@ class RuleChain:
 
 
 @dataclass(frozen=True)
-class QueueChain(RuleChain):
-    """The rules of a job brokerage.
+class WeighingChain(RuleChain, Generic[PairsT, LoadT]):
+    """The rules of a brokerage that filters candidates and weighs the rest.
 
     Attributes:
         filters: on the grid as the snapshot shows it.
         weights: factors that stay as they are within a cycle.
-        load_weights: factors that move with the jobs that the cycle places.
+        load_weights: factors that move with what the cycle places.
+    """
+
+    filters: tuple[Filter[PairsT] | GroupFilter[PairsT], ...]
+    weights: tuple[Weight[PairsT], ...]
+    load_weights: tuple[LoadT, ...]
+
+
+@dataclass(frozen=True)
+class QueueChain(WeighingChain[Any, LoadWeight]):
+    """The rules of a job brokerage.
+
+    Attributes:
         cuts: filters on load and weight, after weighing.
         steps: what is done beside the rules.
     """
@@ -119,9 +133,6 @@ class QueueChain(RuleChain):
         "cuts": (LoadCut,),
     }
 
-    filters: tuple[Filter[Any] | GroupFilter[Any], ...]
-    weights: tuple[Weight[Any], ...]
-    load_weights: tuple[LoadWeight, ...]
     cuts: tuple[LoadCut, ...]
     steps: JobSteps = field(default_factory=JobSteps)
 
@@ -171,13 +182,10 @@ def same_part(one: Configurable, other: Configurable) -> bool:
 
 
 @dataclass(frozen=True)
-class NucleusChain(RuleChain):
-    """The rules of a task brokerage.
+class NucleusChain(WeighingChain[TaskPairs, NucleusLoadWeight]):
+    """The rules of a task brokerage, which judge nuclei.
 
     Attributes:
-        filters: on the nuclei as the snapshot shows them.
-        weights: factors that stay as they are within a cycle.
-        load_weights: factors that move with the tasks that the cycle places.
         steps: what is done beside the rules.
     """
 
@@ -188,7 +196,4 @@ class NucleusChain(RuleChain):
     }
     judges = TaskPairs
 
-    filters: tuple[Filter[TaskPairs] | GroupFilter[TaskPairs], ...]
-    weights: tuple[Weight[TaskPairs], ...]
-    load_weights: tuple[NucleusLoadWeight, ...]
     steps: TaskSteps = field(default_factory=TaskSteps)

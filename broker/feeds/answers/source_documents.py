@@ -153,7 +153,7 @@ def _run(
     now: datetime,
     emit: Callable[[dict[str, Any]], None],
 ) -> RunRecord:
-    keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
+    keeper = LeaseKeeper(database, holder_name(), agents.leases)
     lease = keeper.acquire(agent.name)
     if lease is None:
         raise SourceBusy(

@@ -10,6 +10,7 @@ kind and horizon, so that intervals stay as wide as they must be when the grid c
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -51,21 +52,30 @@ class Settings:
     step: float = 0.01
 
 
+TextT = TypeVar("TextT")
+CluesT = TypeVar("CluesT")
+
+
 @dataclass(frozen=True)
-class Subjects:
-    """What is asked about (length n).
+class SubjectClues(Generic[TextT, CluesT]):
+    """What a forecast is made from, of one subject or as columns of many.
 
     Attributes:
         kind: ``queue``, ``task`` or ``task_kind``.
         cell: the queue, or the kind of the task.
         situation: in which it is, such as whether jobs wait at the queue.
-        clues: (n, clues) seconds in the order of :data:`CLUES`; NaN where not known.
+        clues: in seconds, see :data:`CLUES`.
     """
 
-    kind: Texts
-    cell: Texts
-    situation: Texts
-    clues: Floats
+    kind: TextT
+    cell: TextT
+    situation: TextT
+    clues: CluesT
+
+
+@dataclass(frozen=True)
+class Subjects(SubjectClues[Texts, Floats]):
+    """Subjects of forecasts (length n); ``clues`` is (n, clues) in the order of :data:`CLUES`, NaN where unknown."""
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -6,14 +6,14 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
 from broker.domain.arrays import Floats, texts
-from broker.forecasts.model.forecasting import CLUES, HORIZON_NAMES, Subjects, horizon_of
+from broker.forecasts.model.forecasting import CLUES, HORIZON_NAMES, SubjectClues, Subjects, horizon_of
 
 QUEUE: Final = "queue"
 TASK: Final = "task"
@@ -77,20 +77,15 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One of which a start is told.
+class Asked(SubjectClues[str, Mapping[str, float]]):
+    """One subject of a forecast, its ``clues`` by name.
 
     Attributes:
         subject: queue and share, the number of the task, or share and resource type of tasks.
-        clues: by name, in seconds; see :data:`~broker.forecasts.model.forecasting.CLUES`.
         status: of a queue; empty otherwise.
     """
 
-    kind: str
     subject: str
-    cell: str
-    situation: str
-    clues: Mapping[str, float] = field(default_factory=dict)
     status: str = ""
 
 
@@ -177,7 +172,8 @@ def _line(queue: str, share: str, line: Line, waiting: Waiting, window_s: float)
         "recent_s": line.waited_s,
         "age_s": line.oldest_s,
     }
-    return Asked(QUEUE, together(queue, share), together(queue, share), situation, clues, status)
+    name = together(queue, share)
+    return Asked(QUEUE, name, situation, clues, name, status)
 
 
 def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, window_s: float) -> Asked:
@@ -196,7 +192,7 @@ def _task(one: WaitingTask, waiting: Waiting, started: int, now: datetime, windo
         "backlog_s": time_of(ahead, started, window_s),
         "age_s": age_s,
     }
-    return Asked(TASK, str(one.jeditaskid), together(one.gshare, one.resource_type), situation, clues)
+    return Asked(TASK, together(one.gshare, one.resource_type), situation, clues, str(one.jeditaskid))
 
 
 def _one(value: float) -> Floats:
@@ -217,4 +213,4 @@ def _kind(share: str, resource_type: str, waiting: Waiting, started: int, window
     name = together(share, resource_type)
     jobs = sum(jobs for _, jobs in waiting.backlog.get(share, ()))
     clues = {"backlog_s": time_of(jobs, started, window_s)}
-    return Asked(TASK_KIND, name, name, "waiting" if jobs else "empty", clues)
+    return Asked(TASK_KIND, name, "waiting" if jobs else "empty", clues, name)

@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, TypeVar
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
@@ -21,12 +21,13 @@ from broker.formats.model import job_status, job_status_files
 from broker.formats.model.feature_keys import BadTextError
 from broker.formats.model.job_status import HOLD_OFF_S, JobStatus, Payload, Reckoning
 from broker.formats.model.job_status_files import Waiting
-from broker.formats.model.vacate import MAX_CORES, Choice, EndBy, Mode, Need, RunningJob, choose
+from broker.formats.model.vacate import Choice, EndBy, Mode, Need, RankRequest, choose
 from broker.formats.statements import status_reports
 from broker.store.connection.tables import TableCatalogue
 from broker.wrong_values import value_is_wrong
 
 app = typer.Typer(no_args_is_help=True)
+DocumentT = TypeVar("DocumentT")
 
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 
@@ -50,24 +51,13 @@ class NoStatusDirectory(BrokerError):
     exit_status = WRONG_USAGE
 
 
-class _Model(BaseModel):
+class _PilotModel(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
-
-class _PilotModel(_Model):
     allocated_cpu: int = Field(ge=1)
     payloads: list[Payload]
     can_postpone_last_job: bool | None = None
     priority_factor: int | None = None
-
-
-class _RankModel(_Model):
-    cores_needed: int = Field(ge=0, le=MAX_CORES)
-    mode: Literal["kill", "drain"] = "kill"
-    window_s: int = Field(default=0, ge=0)
-    ends_by: Literal["limit", "estimate"] = "limit"
-    now: int | None = Field(default=None, ge=0)
-    jobs: list[RunningJob]
 
 
 def _waiting() -> Waiting:
@@ -219,12 +209,11 @@ def report(
 @app.command()
 def rank(file: JsonFile, at: At = None, as_json: Json = False) -> None:
     """Which jobs to vacate for the cores that a site needs, and why."""
-    model = _validated(_RankModel, file)
-    now = model.now if at is None else at
-    if now is None:
+    asked = _validated(RankRequest, file)
+    need = asked if at is None else dataclasses.replace(asked, now=at)
+    if need.now is None:
         remark("no instant given: losses are taken as reported; give --at, or now in the file, to bound them")
-    need = Need(model.cores_needed, model.mode, model.window_s, model.ends_by, now)
-    choice = choose(model.jobs, need)
+    choice = choose(need.jobs, need)
     if as_json:
         print_json(_plain(choice))
     else:
@@ -268,9 +257,9 @@ def _show(choice: Choice) -> None:
     remark(f"{choice.cores_freed} cores come free: {enough}")
 
 
-def _validated(model: type[Any], file: Path) -> Any:
+def _validated(kind: type[DocumentT], file: Path) -> DocumentT:
     try:
-        return model.model_validate(_document(file))
+        return TypeAdapter(kind).validate_python(_document(file))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the document"

@@ -13,6 +13,8 @@ from itertools import groupby
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from broker.domain.queues import PilotFigures
+
 MB = 1024 * 1024
 #: A value further than this many interquartile ranges from the middle half is an outlier, if it is also further from
 #: the median than this part of it: values that hardly differ are none.
@@ -64,17 +66,11 @@ class SummaryRules(BaseModel):
 
 
 @dataclass(frozen=True)
-class QueueSummary:
+class QueueSummary(PilotFigures[int, float | None]):
     """The figures of one queue; ``None`` where too few pilots said anything."""
 
     queue: str
-    pilots: int
-    corepower: float | None
-    maxtime_s: float | None
-    maxrss_per_core_mb: float | None
-    maxwdir_per_core_mb: float | None
     draining_pilots: int
-    shutdown_s: float | None
 
 
 def summarise(reports: Iterable[Report], now_s: float, rules: SummaryRules | None = None) -> tuple[QueueSummary, ...]:

@@ -56,7 +56,7 @@ class Need:
     """What the site needs.
 
     Attributes:
-        cores: to be freed.
+        cores: to be freed, ``cores_needed`` in a document.
         mode: kill jobs now, or drain those that are over within the window.
         window_s: seconds for which the site can wait.
         ends_by: believe the enforced limit of a job, or already its estimate.
@@ -64,11 +64,18 @@ class Need:
             is reckoned up to the start of the youngest one.
     """
 
-    cores: int
+    cores: Annotated[int, Field(strict=True, ge=0, le=MAX_CORES, validation_alias="cores_needed")]
     mode: Mode = "kill"
-    window_s: int = 0
+    window_s: Annotated[int, Field(strict=True, ge=0)] = 0
     ends_by: EndBy = "limit"
-    now: int | None = None
+    now: Annotated[int | None, Field(strict=True, ge=0)] = None
+
+
+@dataclass(frozen=True)
+class RankRequest(Need):
+    """What the site needs, and the jobs that run there."""
+
+    jobs: list[RunningJob] = field(kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,7 @@ def job_list(asking: Asking, filters: JobFilters) -> JobList:
     errors = None
     if filters.error is not None:
         errors = [(SOURCES.get(one, NO_CODE), low, high) for one, low, high in classes.ranges_of(filters.error)]
-    others = filters.model_dump(exclude={"error", "limit"})
-    selection = JobSelection(**others, errors=errors, limit=filters.limit + 1)
+    selection = JobSelection(filters, errors=errors, limit=filters.limit + 1)
     rows = read_jobs(asking.connection, asking.catalogue, selection)
     shown = tuple(_line(row, classes) for row in rows[: filters.limit])
     after = shown[-1].pandaid if len(rows) > filters.limit else None
@@ -128,7 +127,9 @@ def jobs_of_tasks(asking: Asking, tasks: Sequence[int]) -> JobsOfTasks:
     rows = [
         row
         for task in failed
-        for row in read_jobs(asking.connection, asking.catalogue, JobSelection(task=task, state="failed", limit=most))
+        for row in read_jobs(
+            asking.connection, asking.catalogue, JobSelection(JobFilters(task=task, state="failed"), limit=most)
+        )
     ]
     errors = tuple(_error_counts(rows, error_classes(asking.config)))
     speed = None

@@ -5,13 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import Field
-
 from broker.history.model.error_classes import Failure
+from broker.history.statements.task_facts import MOST_LINES as MOST_LINES, JobFilters as JobFilters
 from broker.retries.answers.retries import RetryActionLine
 from broker.store.query_context import Answer
-
-MOST_LINES = 100_000
 
 
 class JobLine(Answer):
@@ -41,22 +38,6 @@ class JobLine(Answer):
     started_at: datetime | None
     ended_at: datetime | None
     failure: Failure | None
-
-
-class JobFilters(Answer):
-    """Which jobs: those for which all that is given holds.
-
-    Attributes:
-        error: a code (``1099``), with its source (``pilot:1099``), a class (``memory``), or a default fault (``site``).
-        after: with a lower number, for the next page.
-    """
-
-    task: int | None = None
-    queue: str | None = None
-    state: str | None = None
-    error: str | None = None
-    limit: int = Field(default=1000, ge=1, le=MOST_LINES)
-    after: int | None = None
 
 
 class JobList(Answer):

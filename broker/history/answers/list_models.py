@@ -9,9 +9,8 @@ from pydantic import Field
 
 from broker.decisions.answers.decision_model import TaskFacts
 from broker.engine.analysis.throttle import Throttle
+from broker.history.statements.task_facts import MOST_LINES as MOST_LINES
 from broker.store.query_context import Answer
-
-MOST_LINES = 100_000
 
 
 class TaskFilters(Answer):

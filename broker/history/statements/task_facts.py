@@ -6,11 +6,12 @@ Jobs, wherever they are among PanDA's tables of jobs, and what is on record of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import Field
 
 from broker.domain.instants import naive
 from broker.store.connection.tables import TableCatalogue
@@ -194,27 +195,45 @@ WHERE mine.pandaid = :job AND mine.type IN ('input', 'pseudo_input') AND dataset
 _LOG_FILE = "SELECT lfn, scope FROM {files} AS f WHERE pandaid = :job AND type = 'log' LIMIT 1"
 
 
-@dataclass(frozen=True)
-class JobSelection:
+MOST_LINES = 100_000
+"""Of a list of tasks or jobs."""
+
+
+class JobFilters(Answer):
     """Which jobs: those for which all that is given holds.
 
     Attributes:
-        jobs: their numbers.
-        task: of this task.
-        queue: at it, whatever its case.
-        state: their jobstatus.
-        errors: with a code in one of these ranges: beginning of the columns (``piloterror``), or ``none`` for failed
-            jobs without any code; lowest and highest code.
-        after: with a lower number than this.
-        limit: so many at most, the newest first.
+        task: only jobs of this task.
+        queue: only jobs at this queue, in upper or lower case.
+        state: only jobs with this jobstatus.
+        error: a code (``1099``), with its source (``pilot:1099``), a class (``memory``), or a default fault (``site``).
+        limit: the largest number of jobs, newest first.
+        after: only jobs with a lower number, for the next page.
     """
 
-    jobs: Sequence[int] | None = None
     task: int | None = None
     queue: str | None = None
     state: str | None = None
-    errors: Sequence[tuple[str, int, int]] | None = None
+    error: str | None = None
+    limit: int = Field(default=1000, ge=1, le=MOST_LINES)
     after: int | None = None
+
+
+@dataclass(frozen=True)
+class JobSelection:
+    """Jobs to be read: those that filters let through, with their error as ranges of codes.
+
+    Attributes:
+        filters: what holds of the jobs; its ``error`` and ``limit`` are not looked at.
+        jobs: their numbers.
+        errors: with a code in one of these ranges: beginning of the columns (``piloterror``), or ``none`` for failed
+            jobs without any code; lowest and highest code.
+        limit: so many at most, the newest first.
+    """
+
+    filters: JobFilters = field(default_factory=JobFilters)
+    jobs: Sequence[int] | None = None
+    errors: Sequence[tuple[str, int, int]] | None = None
     limit: int = 1000
 
 
@@ -229,8 +248,8 @@ def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSe
     query = f"SELECT * FROM ({' UNION ALL '.join(parts)}) AS job ORDER BY pandaid DESC LIMIT :limit"  # noqa: S608
     errors = asked.errors
     values = {
-        "jobs": None if asked.jobs is None else list(asked.jobs), "task": asked.task, "queue": asked.queue,
-        "state": asked.state, "after": asked.after, "limit": asked.limit,
+        "jobs": None if asked.jobs is None else list(asked.jobs), "limit": asked.limit,
+        **asked.filters.model_dump(include={"task", "queue", "state", "after"}),
         "sources": None if errors is None else [one[0] for one in errors],
         "lows": [one[1] for one in errors or ()], "highs": [one[2] for one in errors or ()],
     }  # fmt: skip

@@ -16,6 +16,7 @@ from broker.retries.model.retry_rules import (
     PARAMETERS,
     SOURCES,
     Action,
+    JobScope,
     RetryRule,
     read_parameters,
 )
@@ -69,7 +70,7 @@ class NewRule(BaseModel):
         given = {**OWN_DEFAULTS.get(action, {}), **self._parameters(action)}
         rule = RetryRule(
             "broker", number, source, self.code, action, self.active, self.diag or None, given,
-            self.architecture or None, self.release or None, self.work_queue,
+            JobScope(self.release or None, self.architecture or None, self.work_queue),
         )  # fmt: skip
         if rule.fault is not None:
             raise WrongRule(rule.fault, "rule", "correct it; broker retry-rule add --help says what each part is")

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.errors import NotFound
 from broker.retries.answers.new_rule import NewRule, WrongRule
 from broker.retries.model.retry_effects import Effect, effect_of
-from broker.retries.model.retry_rules import RetryRule, fits
+from broker.retries.model.retry_rules import JobScope, RetryRule, fits
 from broker.retries.statements import retry_rows
 from broker.retries.statements.retry_rows import Editing, FailedRow, KnownRule
 from broker.retries.statements.retry_writes import retry_actions
@@ -143,6 +143,7 @@ def rule_list(asking: Asking, *, with_removed: bool = False) -> RetryRules:
 
 def _line(one: KnownRule, now: datetime) -> RetryRuleLine:
     rule = one.rule
+    scope = JobScope() if rule is None else rule.scope
     return RetryRuleLine(
         rule=f"{one.origin}:{one.rule_id}",
         source=None if rule is None else rule.source,
@@ -152,9 +153,9 @@ def _line(one: KnownRule, now: datetime) -> RetryRuleLine:
         counts=one.counts(now),
         diag=None if rule is None else rule.diag,
         parameters={} if rule is None else dict(rule.parameters),
-        architecture=None if rule is None else rule.architecture,
-        release=None if rule is None else rule.release,
-        work_queue=None if rule is None else rule.workqueue_id,
+        architecture=scope.architecture,
+        release=scope.release,
+        work_queue=scope.workqueue_id,
         expires=one.expires,
         fault=f"no action is called {one.action}" if rule is None else rule.fault,
         about=one.about,
@@ -220,7 +221,7 @@ def _would(asking: Asking, rule: RetryRule, job: FailedRow) -> Effect:
     if number not in tasks:
         tasks[number] = retry_rows.read_task(asking.connection, asking.catalogue, number)
     if tasks[number] is None:
-        return Effect("none", "its task is not on record any more")
+        return Effect("its task is not on record any more")
     if rule.action in ("increase_cputime", "reduce_input_per_job"):
         return effect_of(rule, retry_rows.read_more(asking.connection, asking.catalogue, job, rule), tasks[number])
     return effect_of(rule, job.job, tasks[number])

@@ -8,10 +8,10 @@ raised, where PanDA's function ends with an error; the parameters ``margin``, ``
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
+from broker.domain.decisions import ColumnChange
 from broker.retries.model.retry_rules import RetryRule
 
 #: Steps of more memory, in MB a core or a job, as the unit of the task says.
@@ -28,19 +28,14 @@ Target = Literal["files", "task", "none"]
 
 
 @dataclass(frozen=True)
-class Effect:
+class Effect(ColumnChange):
     """What a rule changes, or why nothing.
 
     Attributes:
         target: the input files of the job, its task, or nothing.
-        before, after: columns with their values.
-        reason: in words, for people.
     """
 
-    target: Target
-    reason: str
-    before: Mapping[str, Any] = field(default_factory=dict)
-    after: Mapping[str, Any] = field(default_factory=dict)
+    target: Target = "none"
 
 
 @dataclass(frozen=True)
@@ -107,22 +102,22 @@ class TaskFacts:
 def effect_of(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
     """What a rule makes of a failed job and its task."""
     if rule.action == "no_retry":
-        return Effect("files", "the error is final: its files are not tried again", {}, {"maxattempt": None})
+        return Effect("the error is final: its files are not tried again", {}, {"maxattempt": None}, "files")
     if rule.action == "limit_retry":
         most = rule.most_attempts
-        return Effect("files", f"its files are tried {most} times at most", {}, {"maxattempt": most})
+        return Effect(f"its files are tried {most} times at most", {}, {"maxattempt": most}, "files")
     if rule.action in ("increase_memory", "increase_memory_xtimes"):
         times = int(rule.parameters.get("times", "0"))
         if times and job.raised_before >= times:
             reason = f"its files had more memory {job.raised_before} times already, and are not tried again"
-            return Effect("files", reason, {}, {"maxattempt": None})
+            return Effect(reason, {}, {"maxattempt": None}, "files")
         return _memory(rule, job, task) if rule.action == "increase_memory" else _memory_times(job, task)
     return _cpu_time(job, task) if rule.action == "increase_cputime" else _less_input(rule, job, task)
 
 
 def _memory(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
     if task.ramcount_mb is None:
-        return Effect("none", "the task asks for no memory that could be raised")
+        return Effect("the task asks for no memory that could be raised")
     cores = max(job.cores, 1)
     asked = _asked_mb(job, task, task.baseramcount_mb)
     wanted = 0.0
@@ -134,33 +129,33 @@ def _memory(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
         if least > 0:
             return _task_memory(task, least, wanted)
     if asked >= MEMORY_STEPS_MB[-1]:
-        return Effect("none", f"the job asked for {asked:.0f} MB, and the highest step is {MEMORY_STEPS_MB[-1]} MB")
+        return Effect(f"the job asked for {asked:.0f} MB, and the highest step is {MEMORY_STEPS_MB[-1]} MB")
     step = int(max(next(one for one in MEMORY_STEPS_MB if asked < one), wanted))
     if task.ramcount_mb > step:
-        return Effect("none", f"the task asks for {task.ramcount_mb} MB now, more than the next step of {step} MB")
+        return Effect(f"the task asks for {task.ramcount_mb} MB now, more than the next step of {step} MB")
     how = f", {job.measured_mb:.0f} MB measured" if wanted and job.measured_mb is not None else ""
     reason = f"memory of its files from {asked:.0f} to {step} MB{_unit(task)}{how}"
-    return Effect("files", reason, {"ramcount": int(asked)}, {"ramcount": step})
+    return Effect(reason, {"ramcount": int(asked)}, {"ramcount": step}, "files")
 
 
 def _task_memory(task: TaskFacts, least: float, wanted: float = 0.0, *, no_limit: bool = False) -> Effect:
     """More memory for the whole task: the first step above what it asks for and ``least``."""
     has = task.ramcount_mb or 0
     if has > least:
-        return Effect("none", f"the task asks for {has} MB now, more than {least:.0f} MB")
+        return Effect(f"the task asks for {has} MB now, more than {least:.0f} MB")
     if has >= MEMORY_STEPS_MB[-1] and not no_limit:
-        return Effect("none", f"the task asks for {has} MB, the highest step")
+        return Effect(f"the task asks for {has} MB, the highest step")
     limit = max(has, least)
     step: float = next((one for one in MEMORY_STEPS_MB if limit < one), MEMORY_STEPS_MB[-1])
     step = int(max(step, wanted, limit if no_limit else 0))
     share = 100 * task.files_above / task.files
     reason = f"memory of the task from {has} to {step} MB{_unit(task)}: {share:.0f} % of its files have more already"
-    return Effect("task", reason, {"ramcount": has}, {"ramcount": step})
+    return Effect(reason, {"ramcount": has}, {"ramcount": step}, "task")
 
 
 def _memory_times(job: FailedJob, task: TaskFacts) -> Effect:
     if not task.ramcount_mb or job.minramcount_mb is None:
-        return Effect("none", "the memory that the task or the job asked for is unknown")
+        return Effect("the memory that the task or the job asked for is unknown")
     tokens = tokens_of(task.splitrule)
     asked = _asked_mb(job, task, 0)
     wanted = asked * _number(tokens.get("RY"), 1.0) / task.ramcount_mb
@@ -169,9 +164,9 @@ def _memory_times(job: FailedJob, task: TaskFacts) -> Effect:
     if task.ramunit != _FIXED and _many_raised(task) and wanted > task.ramcount_mb:
         return _task_memory(task, wanted, no_limit=True)
     if task.ramcount_mb > wanted or asked >= wanted:
-        return Effect("none", f"{wanted:.0f} MB, by RY and RZ of its split rule, is no more than what is asked for")
+        return Effect(f"{wanted:.0f} MB, by RY and RZ of its split rule, is no more than what is asked for")
     reason = f"memory of its files from {asked:.0f} to {wanted:.0f} MB{_unit(task)}, by RY of its split rule"
-    return Effect("files", reason, {"ramcount": int(asked)}, {"ramcount": round(wanted)})
+    return Effect(reason, {"ramcount": int(asked)}, {"ramcount": round(wanted)}, "files")
 
 
 def _asked_mb(job: FailedJob, task: TaskFacts, base_mb: int) -> float:
@@ -189,7 +184,7 @@ def _many_raised(task: TaskFacts) -> bool:
 
 
 def _cpu_time(job: FailedJob, task: TaskFacts) -> Effect:
-    again = Effect("task", "its scouts are evaluated again", {}, {"walltimeunit": None})
+    again = Effect("its scouts are evaluated again", {}, {"walltimeunit": None}, "task")
     if task.finished_jobs:
         return again
     walltime_s = job.walltime_s
@@ -210,21 +205,21 @@ def _cpu_time(job: FailedJob, task: TaskFacts) -> Effect:
     reason = (
         f"CPU time of the task is {after['cputime']} {after['cputimeunit']}, by {walltime_s:.0f} s of the failed job"
     )
-    return Effect("task", reason, {"cputime": task.cputime, "cputimeunit": task.cputimeunit}, after)
+    return Effect(reason, {"cputime": task.cputime, "cputimeunit": task.cputimeunit}, after, "task")
 
 
 def _less_input(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
     low, middle, high = (int(one) for one in rule.parameters.get("steps", "2,4,7").split(","))
     if job.attemptnr < low:
-        return Effect("none", f"attempt {job.attemptnr} is below {low}")
+        return Effect(f"attempt {job.attemptnr} is below {low}")
     least = int(rule.parameters.get("jobs", "1"))
     if job.hits_of_task < least:
-        return Effect("none", f"{job.hits_of_task} of {least} jobs of the task failed so")
+        return Effect(f"{job.hits_of_task} of {least} jobs of the task failed so")
     tokens = tokens_of(task.splitrule)
     excluded = rule.parameters.get("excluded_rules", "nEventsPerJob,nFilesPerJob").split(",")
     for name in excluded:
         if tokens.get(_TOKENS.get(name, "")):
-            return Effect("none", f"the task sets {name}")
+            return Effect(f"the task sets {name}")
     kept = _kept(tokens.get("RM"))
     gigabytes = kept.get("NG") or _positive(tokens.get("NG")) or math.ceil(job.fsize_sum / GB)
     files = kept.get("MF") or _positive(tokens.get("MF")) or job.primary_files
@@ -232,7 +227,7 @@ def _less_input(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
     new = {"NG": 1, "MF": 1} if job.attemptnr >= high else {"NG": gigabytes // part, "MF": files // part}
     new = {name: max(1, value) for name, value in new.items()}
     if kept.get("NG") and kept.get("MF") and all(_positive(tokens.get(name)) == new[name] for name in new):
-        return Effect("none", f"jobs have {new['NG']} GB and {new['MF']} files at most already")
+        return Effect(f"jobs have {new['NG']} GB and {new['MF']} files at most already")
     for name, value in {"RM": f"NG:{gigabytes}|MF:{files}", **new}.items():
         if tokens.get(name) != str(value):
             tokens.pop(name, None)
@@ -241,7 +236,7 @@ def _less_input(rule: RetryRule, job: FailedJob, task: TaskFacts) -> Effect:
     reason = (
         f"jobs of the task have {new['NG']} GB and {new['MF']} files at most; it began with {gigabytes} and {files}"
     )
-    return Effect("task", reason, {"splitrule": task.splitrule}, {"splitrule": after})
+    return Effect(reason, {"splitrule": task.splitrule}, {"splitrule": after}, "task")
 
 
 _TOKENS = {"nEventsPerJob": "NE", "nFilesPerJob": "NF", "nGBPerJob": "NG", "nMaxFilesPerJob": "MF",

@@ -71,6 +71,24 @@ class JobError:
 
 
 @dataclass(frozen=True)
+class JobScope:
+    """AtlasRelease, cmtConfig and work queue: of a job, or of the jobs that a rule is for, where None is any."""
+
+    release: str | None = None
+    architecture: str | None = None
+    workqueue_id: int | None = None
+
+    @property
+    def size(self) -> int:
+        """How many of the three are named."""
+        return sum(map(bool, vars(self).values()))
+
+    def covers(self, job: JobScope) -> bool:
+        """Whether a job has the release, architecture and work queue, as far as they are named here."""
+        return all(one == getattr(job, name) for name, one in vars(self).items() if one)
+
+
+@dataclass(frozen=True)
 class RetryRule:
     """One rule: a row of RETRYERRORS with its action, or one of our own.
 
@@ -82,7 +100,7 @@ class RetryRule:
         active: false: passive, what it would do is only recorded.
         diag: regular expression that the message must match from its start; None: any message.
         parameters: of the action.
-        architecture, release, workqueue_id: cmtConfig, AtlasRelease and work queue of its jobs; None: any.
+        scope: the jobs that it is for.
     """
 
     origin: Literal["panda", "broker"]
@@ -93,19 +111,12 @@ class RetryRule:
     active: bool
     diag: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
-    architecture: str | None = None
-    release: str | None = None
-    workqueue_id: int | None = None
+    scope: JobScope = JobScope()
 
     @property
     def name(self) -> str:
         """As it is called in records: ``panda:12``."""
         return f"{self.origin}:{self.rule_id}"
-
-    @property
-    def scope(self) -> int:
-        """How many of architecture, release and work queue it is limited to."""
-        return sum(bool(one) for one in (self.architecture, self.release, self.workqueue_id))
 
     @property
     def most_attempts(self) -> int | None:
@@ -139,15 +150,6 @@ class ErrorRule:
     diag: str
     error_class: str
     active: bool
-
-
-@dataclass(frozen=True)
-class JobScope:
-    """What rules look at beside the errors: AtlasRelease, cmtConfig and work queue of the job."""
-
-    release: str | None = None
-    architecture: str | None = None
-    workqueue_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -213,18 +215,13 @@ def applicable(rules: Sequence[RetryRule], error: JobError, job: JobScope) -> li
     found = [next((rule for rule in fitting if rule.action == action), None) for action in _FIRST_COUNTS]
     limits = [rule for rule in fitting if rule.action in _LIMITS]
     # the narrowest scope, then the fewest attempts, then the first
-    found.append(min(limits, key=lambda rule: (-rule.scope, rule.most_attempts or 0), default=None))
+    found.append(min(limits, key=lambda rule: (-rule.scope.size, rule.most_attempts or 0), default=None))
     return [rule for rule in found if rule is not None]
 
 
 def fits(rule: RetryRule, error: JobError, job: JobScope) -> bool:
     """Whether message, architecture, release and work queue are those of the rule, as far as it names any."""
-    return not (
-        (rule.diag and not _matches(rule.diag, error.diag))
-        or (rule.architecture and rule.architecture != job.architecture)
-        or (rule.release and rule.release != job.release)
-        or (rule.workqueue_id and rule.workqueue_id != job.workqueue_id)
-    )
+    return rule.scope.covers(job) and not (rule.diag and not _matches(rule.diag, error.diag))
 
 
 def classify(rules: Iterable[ErrorRule], errors: Iterable[JobError]) -> ErrorRule | None:
@@ -242,7 +239,8 @@ def classify(rules: Iterable[ErrorRule], errors: Iterable[JobError]) -> ErrorRul
 def rules_version(rules: Iterable[RetryRule]) -> str:
     """A short hash of rules: the same for equal rules, whatever their order."""
     texts = sorted(json.dumps([*map(str, (one.name, one.source, one.code, one.action, one.active, one.diag)),
-                               sorted(one.parameters.items()), one.architecture, one.release, one.workqueue_id])
+                               sorted(one.parameters.items()), one.scope.architecture, one.scope.release,
+                               one.scope.workqueue_id])
                    for one in rules)  # fmt: skip
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 

@@ -121,9 +121,7 @@ def _rule(origin: Literal["panda", "broker"], number: int, row: Mapping[Any, Any
         active=active,
         diag=row["errordiag"] or None,
         parameters=read_parameters(row["parameters"]),
-        architecture=row["architecture"] or None,
-        release=row["release"] or None,
-        workqueue_id=row["workqueue_id"] or None,
+        scope=JobScope(row["release"] or None, row["architecture"] or None, row["workqueue_id"] or None),
     )
 
 
@@ -152,7 +150,7 @@ def add_rule(connection: sa.Connection, rule: RetryRule, expires: datetime | Non
     values = {
         "source": rule.source, "code": rule.code, "action": rule.action, "active": rule.active, "diag": rule.diag,
         "parameters": "&".join(f"{name}={value}" for name, value in rule.parameters.items()) or None,
-        "architecture": rule.architecture, "release": rule.release, "workqueue_id": rule.workqueue_id,
+        **vars(rule.scope),
         "expires": expires, "now": by.now, "editor": by.editor, "reason": by.reason,
     }  # fmt: skip
     return int(connection.execute(sa.text(_ADD), values).scalar_one())

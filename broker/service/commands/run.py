@@ -236,7 +236,7 @@ def run_by_hand(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfi
         if not prepared.request.writes:
             return cycle.run_cycle(agent, prepared.context(budget_s, when_overdue=prepared.told_overdue))
         with prepared.database.sibling("gridbroker lease", 1) as control:
-            keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)
+            keeper = LeaseKeeper(control, holder_name(), configuration.leases)
             return _run_as_leader(agent, prepared, keeper, budget_s)
 
 

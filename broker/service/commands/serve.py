@@ -127,7 +127,7 @@ def make_service(
         process = process.model_copy(update={"profile": profile})
     make = partial(registry.make, process=process)
     sections = sections_to_run(configuration, profile_in_force(process))
-    keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)
+    keeper = LeaseKeeper(control, holder_name(), configuration.leases)
     installation = migrate.check(database)
     process.makes_jobs(installation)  # refused before anything runs
     return Service(database, enabled_agents(sections, make, installation), keeper, configuration.service)

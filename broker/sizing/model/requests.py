@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from broker.domain.decisions import ColumnChange
 from broker.domain.quantiles import KIND_PART, Learned, enough_of_kind
 
 #: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
@@ -17,19 +18,14 @@ Source = Literal["scouts", "learned", "kind"]
 
 
 @dataclass(frozen=True)
-class Change:
-    """Columns of a task that become others.
+class Change(ColumnChange):
+    """What a task asks for from now on; the reason says from which sample.
 
     Attributes:
         source: by its ``scouts`` with PanDA's formulae, by a quantile ``learned`` from its jobs, or by its ``kind``.
-        before, after: columns with their values.
-        reason: in words, with the sample.
     """
 
-    source: Source
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
-    reason: str
+    source: Source = field(kw_only=True)
 
 
 def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
@@ -96,4 +92,4 @@ def _change(source: Source, task: Mapping[str, Any], values: Mapping[str, Any], 
         for name, value in after.items()
         if name in _UNITS
     )
-    return Change(source, before, after, f"{shown or 'units'}: {how}")
+    return Change(f"{shown or 'units'}: {how}", before, after, source=source)

@@ -16,18 +16,23 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, ClassVar
 
 import sqlalchemy as sa
+from pydantic import ConfigDict, Field
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 from broker.domain.parts import division_of, led_by
 from broker.store.connection.database import Database
 
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A length of time in a configuration file."""
+
 
 @dataclass(frozen=True)
 class LeaseTerms:
-    """How long leases last, in seconds.
+    """How long leases last, in seconds: ``leases`` of ``config/agents.yaml``.
 
     Attributes:
         length_s: from a renewal to the expiry.
@@ -36,10 +41,12 @@ class LeaseTerms:
         longest_s: an expiry further ahead than this cannot have been written by a broker; the lease is taken over.
     """
 
-    length_s: float = 15.0
-    renew_every_s: float = 5.0
-    distrust_before_s: float = 2.0
-    longest_s: float = 60.0
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")  # as a section of agents.yaml
+
+    length_s: Seconds = 15.0
+    renew_every_s: Seconds = 5.0
+    distrust_before_s: Seconds = 2.0
+    longest_s: Seconds = 60.0
 
     def __post_init__(self) -> None:
         """Refuse terms under which a holder could lose its lease between two punctual renewals.

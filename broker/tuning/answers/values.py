@@ -21,7 +21,7 @@ from broker.gdpconfig.publish import Published, RowChange, differences
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.store.connection.database import Database
-from broker.tuning.statements.gdpconfig_rows import Json, TuningEvent, TuningStore
+from broker.tuning.statements.gdpconfig_rows import ChangedRow, Json, TuningEvent, TuningStore
 
 
 class KeyValue(BaseModel):
@@ -74,15 +74,8 @@ class KeyDetail(KeyValue):
     read_by: dict[str, list[str]]
 
 
-class ValueChange(BaseModel):
+class ValueChange(ChangedRow[str, str | None]):
     """One row that became another; null for the default."""
-
-    component: str
-    key: str
-    vo: str
-    action: str
-    old: str | None
-    new: str | None
 
 
 class TuningChange(BaseModel):

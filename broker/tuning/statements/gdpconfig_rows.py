@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
+from pydantic import BaseModel, Field
 
 from broker.gdpconfig.catalogue import Catalogue, Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.publish import (
@@ -92,32 +93,32 @@ _READ_HISTORY = """
 Json = bool | int | float | str | list[Any] | dict[str, Any] | None
 
 
-class TuningEvent(Answer):
-    """One row that a version changed, for the history; a version that changed none of ours has no key.
+NameT = TypeVar("NameT")
+ValueT = TypeVar("ValueT")
 
-    Attributes:
-        version: the version.
-        published_at: when, by the database's clock.
-        editor: who; ``(outside)`` for what another program wrote.
-        reason: why.
-        component: of the row.
-        key: of the row.
-        vo: of the row, empty for none.
-        action: ``set`` or ``unset``.
-        old: the value before, as text or JSON; None if there was no row.
-        new: the value after, as text or JSON; None if the row was removed.
-    """
+
+class ChangedRow(BaseModel, Generic[NameT, ValueT]):
+    """A tuning row that a change set or unset."""
+
+    component: NameT
+    key: NameT
+    vo: NameT = Field(description="The VO of the row; empty for every VO.")
+    action: NameT = Field(description="``set`` or ``unset``.")
+    old: ValueT = Field(description="The value before; null if there was no row.")
+    new: ValueT = Field(description="The value after; null if the row was removed.")
+
+
+class Publication(Answer):
+    """A version of the tuning."""
 
     version: int
-    published_at: datetime
-    editor: str
+    published_at: datetime = Field(description="When it was published, by the database's clock.")
+    editor: str = Field(description="Who published it; ``(outside)`` if another program did.")
     reason: str
-    component: str | None
-    key: str | None
-    vo: str | None
-    action: str | None
-    old: Json
-    new: Json
+
+
+class TuningEvent(ChangedRow[str | None, Json], Publication):
+    """A version and one row that it changed, with values as text or JSON; no row if it changed none of the broker's."""
 
 
 class TuningStore:

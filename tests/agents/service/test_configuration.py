@@ -6,9 +6,15 @@ import pytest
 
 from agents.service import registry
 from agents.service.base import AgentOptions
-from agents.service.configuration import ConfigurationError, JobsAreMadeByJedi, ProcessSettings, load, load_process
+from agents.service.configuration import (
+    ConfigurationError,
+    JobsAreMadeByJedi,
+    LeaseSection,
+    ProcessSettings,
+    load,
+    load_process,
+)
 from broker import resources
-from broker.store.service.leases import LeaseTerms
 
 ENTRY = "agents:\n  production_job: {period_s: 30, cycle_budget_s: 60}\n"
 
@@ -16,14 +22,14 @@ ENTRY = "agents:\n  production_job: {period_s: 30, cycle_budget_s: 60}\n"
 def test_the_shipped_file_is_valid_and_names_every_agent() -> None:
     configuration = load(resources.path("config/agents.yaml"), registry.NAMES)
     assert set(configuration.agents) == set(registry.NAMES)
-    assert configuration.lease_terms == LeaseTerms(15.0, 5.0, 2.0, 60.0)
+    assert configuration.leases == LeaseSection(15.0, 5.0, 2.0, 60.0)
 
 
 def test_the_rest_has_defaults(tmp_path: Path) -> None:
     file = tmp_path / "agents.yaml"
     file.write_text(ENTRY)
     configuration = load(file, registry.NAMES)
-    assert configuration.lease_terms == LeaseTerms()
+    assert configuration.leases == LeaseSection()
     section = configuration.agents["production_job"]
     assert (section.enabled, section.period_s, section.cycle_budget_s, section.options) == (True, 30.0, 60.0, {})
 

@@ -51,8 +51,8 @@ def source_of(connection: sa.Connection, database: Database) -> RawSource:
 
 
 def test_figures_replace_the_last_ones_and_are_a_source(database: Database) -> None:
-    first = QueueSummary("OLD", 5, None, None, None, None, 0, None)
-    second = QueueSummary("Q", 30, 12.5, 3000.0, 2000.0, 9000.0, 20, NOW.timestamp() + 60)
+    first = QueueSummary(5, None, None, None, None, None, "OLD", 0)
+    second = QueueSummary(30, 12.5, 3000.0, 2000.0, 9000.0, NOW.timestamp() + 60, "Q", 20)
     with database.begin() as connection:
         assert source_of(connection, database).newest is None
         feature_rows.replace_summaries(connection, [first], NOW)

@@ -21,8 +21,9 @@ from broker.retries.model.retry_rules import (
 
 
 def rule(number: int = 1, action: Any = "no_retry", active: bool = True, **columns: Any) -> RetryRule:
+    scope = JobScope(**{name: columns.pop(name) for name in tuple(columns) if name in vars(JobScope())})
     plain = {"source": "pilotErrorCode", "code": 1305, "origin": "panda"} | columns
-    return RetryRule(rule_id=number, action=action, active=active, **plain)
+    return RetryRule(rule_id=number, action=action, active=active, scope=scope, **plain)
 
 
 def limit(number: int, most: str, **columns: Any) -> RetryRule:
