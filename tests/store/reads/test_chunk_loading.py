@@ -10,8 +10,8 @@ from broker.work.job_model import CutLimits
 from tests.store.input_rows import Rows, dataset, file, reading, replica, task
 
 
-def loaded(database: Database, selection: WorkSelection | None = None, **tables: Rows) -> CycleWork:
-    with reading(database, **tables) as (connection, catalogue):
+def loaded(shared: Database, selection: WorkSelection | None = None, **tables: Rows) -> CycleWork:
+    with reading(shared, **tables) as (connection, catalogue):
         return load_work(connection, catalogue, selection or WorkSelection())
 
 
@@ -21,8 +21,8 @@ def chunks(work: CycleWork) -> list[tuple[int, int, float, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_an_empty_database_has_no_work(database: Database) -> None:
-    work = loaded(database)
+def test_an_empty_database_has_no_work(shared: Database) -> None:
+    work = loaded(shared)
     assert (len(work.work.chunks), len(work.work.inputs), len(work.work.replicas), work.work.dropped_rows) == (
         0,
         0,
@@ -31,9 +31,9 @@ def test_an_empty_database_has_no_work(database: Database) -> None:
     )
 
 
-def test_tasks_without_datasets_or_ready_files_have_no_chunk(database: Database) -> None:
+def test_tasks_without_datasets_or_ready_files_have_no_chunk(shared: Database) -> None:
     work = loaded(
-        database,
+        shared,
         jedi_tasks=[task(1), task(2), task(3)],
         jedi_datasets=[dataset(20, 2), dataset(30, 3)],
         jedi_dataset_contents=[file(1, 20, 2, status="picked"), file(2, 30, 3)],
@@ -42,9 +42,9 @@ def test_tasks_without_datasets_or_ready_files_have_no_chunk(database: Database)
     assert work.work.dropped_rows == ()
 
 
-def test_chunks_in_brokerage_order_with_their_inputs_and_replicas(database: Database) -> None:
+def test_chunks_in_brokerage_order_with_their_inputs_and_replicas(shared: Database) -> None:
     work = loaded(
-        database,
+        shared,
         jedi_tasks=[task(1, splitrule="NF=2"), task(2, currentpriority=900)],
         jedi_datasets=[
             dataset(10, 1, nfiles=4),
@@ -75,9 +75,9 @@ def test_chunks_in_brokerage_order_with_their_inputs_and_replicas(database: Data
     assert work.inputs.files.fileid[jobs.extra].tolist() == [11, 12]
 
 
-def test_a_container_is_where_its_constituents_are(database: Database) -> None:
+def test_a_container_is_where_its_constituents_are(shared: Database) -> None:
     work = loaded(
-        database,
+        shared,
         jedi_tasks=[task()],
         jedi_datasets=[dataset(10, datasetname="mc:box/", nfiles=2)],
         jedi_dataset_contents=[file(1), file(2)],
@@ -97,9 +97,9 @@ def test_a_container_is_where_its_constituents_are(database: Database) -> None:
     assert work.work.inputs.catalogued.tolist() == [True]
 
 
-def test_what_waits_for_the_next_cycle_is_said(database: Database) -> None:
+def test_what_waits_for_the_next_cycle_is_said(shared: Database) -> None:
     work = loaded(
-        database,
+        shared,
         WorkSelection(files_of_a_cycle=3),
         jedi_tasks=[task(1, currentpriority=900), task(2), task(3)],
         jedi_datasets=[dataset(10, 1), dataset(20, 2), dataset(30, 3)],
@@ -109,19 +109,19 @@ def test_what_waits_for_the_next_cycle_is_said(database: Database) -> None:
     assert [(entry.identifier, entry.code) for entry in work.work.dropped_rows] == [("30", "files_of_a_cycle")]
 
 
-def test_the_limit_of_a_dataset(database: Database) -> None:
+def test_the_limit_of_a_dataset(shared: Database) -> None:
     tables: dict[str, Rows] = {
         "jedi_tasks": [task()],
         "jedi_datasets": [dataset(10, nfilestobeused=5, nfilesused=1)],
         "jedi_dataset_contents": [file(at) for at in range(1, 10)],
     }
-    assert chunks(loaded(database, **tables)) == [(1, 10, 0.0, 4)]
-    assert chunks(loaded(database, WorkSelection(files_of_a_dataset=3), **tables)) == [(1, 10, 0.0, 3)]
+    assert chunks(loaded(shared, **tables)) == [(1, 10, 0.0, 4)]
+    assert chunks(loaded(shared, WorkSelection(files_of_a_dataset=3), **tables)) == [(1, 10, 0.0, 3)]
 
 
-def test_malformed_rules_and_attributes_are_reported_and_the_task_is_used(database: Database) -> None:
+def test_malformed_rules_and_attributes_are_reported_and_the_task_is_used(shared: Database) -> None:
     work = loaded(
-        database,
+        shared,
         jedi_tasks=[task(splitrule="NF=2,what?", ramunit="MiB")],
         jedi_datasets=[dataset(10, attributes="np=many")],
         jedi_dataset_contents=[file(1)],
@@ -134,10 +134,10 @@ def test_malformed_rules_and_attributes_are_reported_and_the_task_is_used(databa
     ]
 
 
-def test_names_that_are_not_plain_are_kept(database: Database) -> None:
+def test_names_that_are_not_plain_are_kept(shared: Database) -> None:
     name = "mc:quote'\"%s\n\\;drop table x; --"
     work = loaded(
-        database,
+        shared,
         jedi_tasks=[task()],
         jedi_datasets=[dataset(10, datasetname=name)],
         jedi_dataset_contents=[file(1, lfn=name)],

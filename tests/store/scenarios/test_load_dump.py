@@ -161,11 +161,11 @@ def test_replacing_forgets_the_decisions_about_the_old_tasks(database: Database)
     ],
 )
 def test_a_bad_row_is_named_and_nothing_is_stored(
-    database: Database, tables: dict[str, list[dict[str, Any]]], message: str
+    shared: Database, tables: dict[str, list[dict[str, Any]]], message: str
 ) -> None:
     with pytest.raises(BadScenario, match=message):
-        load(database, Scenario(NOON, {"panda_site": [{"panda_site_name": "Q"}], **tables}))
-    assert dump(database, NOON).tables == {}
+        load(shared, Scenario(NOON, {"panda_site": [{"panda_site_name": "Q"}], **tables}))
+    assert dump(shared, NOON).tables == {}
 
 
 def test_sequences_go_past_the_ids_in_use_and_never_back(database: Database) -> None:
