@@ -16,9 +16,11 @@ from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import config_file
 from broker.domain.queue_health import HealthFold, HealthLimits
+from broker.gdpconfig.tuning import Tuning
 from broker.history.model.error_classes import ErrorClasses, read_error_classes
 from broker.outcomes.model.record import ArchivedJob, judged, kind_of
 from broker.outcomes.statements import failed_inputs, held_nodes, job_starts, outcome_rows
+from broker.pilots.statements import held_jobs
 from broker.store.connection.tables import TableCatalogue
 
 AVOID_NODES = "LEARNED_AVOID_NODES"
@@ -75,7 +77,8 @@ class OutcomesAgent(Agent[OutcomesOptions]):
         """Fold what has ended since the last cycle."""
         started = perf_counter()
         published = tuning_of(context)
-        holding = published.tuning(published.catalogue.vo).flag(AVOID_NODES)
+        tuning = published.tuning(published.catalogue.vo)
+        holding = tuning.flag(AVOID_NODES)
         classes = self._classes()
         counts: Counter[str] = Counter(ended=0, failed=0, closed=0, reopened=0, failed_inputs=0)
         notes: tuple[str, ...] = ()
@@ -96,11 +99,19 @@ class OutcomesAgent(Agent[OutcomesOptions]):
                 counts["started_this_hour"] = job_starts.note_starts(connection, catalogue, context.now)
                 counts["held_nodes"] = held_nodes.hold_nodes(connection, context.now, holding=holding)
                 failed_inputs.forget_failed(connection, context.now)
+                counts["held_jobs"] = self._hold_jobs(connection, context, tuning)
                 outcome_rows.forget_old(connection, self.options.limits, context.now, self.options.node_days)
                 if not notes:
                     outcome_rows.note_refresh(connection, context.now)
         timings = {"fold_s": folded_s, "running_s": perf_counter() - started - folded_s}
         return CycleReport(dict(counts), timings, notes, tuning=published.version)
+
+    def _hold_jobs(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> int:
+        """Hold jobs from the nodes where their input failed, while the key is on; how many are held."""
+        names, within = context.database.names, held_jobs.held_for(tuning)
+        if within is not None:
+            held_jobs.hold_jobs(connection, names, context.now, within)
+        return held_jobs.release_jobs(connection, names, context.now, holding=within is not None)
 
     def _classes(self) -> ErrorClasses:
         file = config_file("error_classes.yaml", self.process.folder)

@@ -13,6 +13,7 @@ from agents.brokerage.grid_reading import tuning_of
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.domain.arrays import Floats, Ints
 from broker.gdpconfig.tuning import Tuning
+from broker.pilots.statements import held_jobs
 from broker.pilots.statements.activation import Sorted, sort_jobs, write_sorted
 from broker.pilots.statements.running_limits import count_running, set_limits
 from broker.pilots.statements.task_queue_rows import JOBS_OF_A_PART, add_activated, follow_jobs, weigh
@@ -57,11 +58,14 @@ class ActivationAgent(Agent[ActivationOptions]):
         counts = {"ready": len(jobs.ready), "waiting_for_input": len(jobs.waiting)}
         if not context.writes:
             return CycleReport(counts, {"load_s": loaded_s})
-        order, names = _MatchOrder(tuning_of(context).tuning(None).only(_KEYS)), context.database.names
+        tuning, names = tuning_of(context).tuning(None), context.database.names
+        order, held_for = _MatchOrder(tuning.only(_KEYS)), held_jobs.held_for(tuning)
         for batch in _batches(jobs, self.options.jobs_of_a_batch):
             with context.writing() as connection:
                 written = write_sorted(connection, catalogue, batch, context.now)
                 ready = [job for job, _ in batch.ready]
+                if held_for is not None:  # before pilots find them
+                    held_jobs.hold_jobs(connection, names, context.now, held_for, ready)
                 waiting = add_activated(connection, names, ready, context.now, order.set)
             for name, count in (written | waiting).items():
                 counts[name] = counts.get(name, 0) + count

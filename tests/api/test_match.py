@@ -81,6 +81,22 @@ def test_the_pilot_of_a_node_that_is_held_gets_none_and_the_others_do(client: ht
     assert sent(shared) == 3
 
 
+def test_a_job_is_given_to_another_node_than_the_one_where_its_input_failed(
+    client: httpx.Client, shared: Database
+) -> None:
+    with shared.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO broker.held_jobs SELECT job, 'n1', 'QUEUE_A', '2099-01-01Z' FROM generate_series(1, 39) AS job"
+        )
+    assert match(client, host="slot1@n1", pilot="p1", request_number=1)["pandaid"] == JOBS
+    answer = match(client, host="n1")
+    assert (answer["pandaid"], answer["reason"], answer["node"]) == (None, "retry elsewhere", "n1")
+    assert answer["held_until"] == "2099-01-01T00:00:00Z" and answer["rejected"] == {}
+    assert match(client, host="n1", pilot="p1", request_number=1)["repeated"]
+    found = [match(client, host="n2")["pandaid"], match(client)["pandaid"]]
+    assert found == [1, 2] and sent(shared) == 3
+
+
 def test_the_same_request_gets_the_same_job(client: httpx.Client, shared: Database) -> None:
     first = match(client, pilot="p1", request_number=1)
     assert first["pandaid"] and not first["repeated"]

@@ -53,7 +53,7 @@ def database(shared: Database) -> Iterator[Database]:
 
 def told(database: Database, pilot: Pilot) -> WhyNode:
     with database.begin() as connection:
-        return why_node(Database.raw(connection), pilot, at(0))
+        return why_node(Database.raw(connection), database.names, pilot, at(0))
 
 
 def test_what_fits_what_is_near_and_what_is_held(database: Database) -> None:

@@ -38,7 +38,7 @@ TABLES = (
     "broker.resource_versions", "broker.resource_queues", "broker.submit_pools", "broker.submit_pool_links",
     "broker.submit_pool_refreshes",
     "broker.task_requirements", "broker.task_queues", "broker.waiting_jobs", "broker.task_queue_levels",
-    "broker.running_limits", "broker.limit_leases", "broker.activated_jobs",
+    "broker.running_limits", "broker.limit_leases", "broker.activated_jobs", "broker.held_jobs",
     "broker.leases", "doma_panda.jedi_tasks", "doma_panda.jobsdefined4", "doma_panda.jobsactive4",
     "doma_panda.jobs_statuslog",
 )  # fmt: skip

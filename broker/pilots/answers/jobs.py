@@ -47,10 +47,10 @@ _NOW = sa.text("SELECT clock_timestamp()")
 
 @dataclass(frozen=True)
 class Acquired:
-    """The jobs that a pilot gets, as it reads them, and why there are no more."""
+    """The jobs that a pilot gets, as it reads them, and why there are no more; None: there were as many as asked."""
 
     jobs: tuple[dict[str, Any], ...]
-    reason: str | None
+    missed: NoMatch | None
 
 
 class ViewShelf:
@@ -93,7 +93,7 @@ def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator
                 break
             jobs.append(found)
         _write_nodes(limited, shelf.notes)
-    return Acquired(tuple(jobs), found.reason if isinstance(found, NoMatch) else None)
+    return Acquired(tuple(jobs), found if isinstance(found, NoMatch) else None)
 
 
 def _write_nodes(database: Database, notes: NodeNotes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
@@ -24,6 +25,8 @@ class MatchedJob(BaseModel):
         pool: SubmitPool of the job; null without.
         reason: why there is no job; null when there is.
         rejected: task queues that failed, by the first field that did not fit.
+        node: for the reason ``retry elsewhere`` the node of the pilot, at which input of the jobs failed.
+        held_until: when the first of these jobs is given there again.
         repeated: whether it is the answer to an earlier request of this number.
         spec: of what the job asks of a node the one that fits, by its place in canonical order; null: it asks nothing.
         allotted: what the job gets of the node; what the node does not tell is null.
@@ -36,6 +39,8 @@ class MatchedJob(BaseModel):
     pool: str | None
     reason: str | None
     rejected: dict[str, int]
+    node: str | None = None
+    held_until: datetime | None = None
     repeated: bool = False
     spec: int | None = None
     allotted: Allotment | None = None

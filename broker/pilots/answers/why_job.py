@@ -17,6 +17,7 @@ from broker.matching.specs.judge import Miss
 from broker.matching.specs.spec import JobSpecs, NotCanonical
 from broker.pilots.model.job_misses import NodesThatMiss, Seen, compare, wanted_tags
 from broker.pilots.model.matcher import specs_of
+from broker.pilots.statements.held_jobs import HeldFrom, read_held_from
 from broker.pilots.statements.presented_nodes import SeenNode, known_tags, read_seen
 from broker.pilots.statements.running_limits import JOB_TYPE, LimitState, limits_at
 from broker.store.connection.database import Database
@@ -68,6 +69,7 @@ class WhyJob(BaseModel):
         near: with most requests first.
         far: requests and hosts that miss by several conditions.
         never_presented: tags that it wants and no node ever had.
+        held_from: nodes whose pilots are not given it for a while.
         limits: for its type at its site; there is none for a job that is not submitted.
         sentences: what there is to say of all this.
     """
@@ -81,6 +83,7 @@ class WhyJob(BaseModel):
     near: list[NodesThatMiss]
     far: int
     never_presented: list[str]
+    held_from: list[HeldFrom]
     limits: list[LimitState]
     sentences: list[str]
 
@@ -148,14 +151,21 @@ def _told(asking: Asking, job: _Asks) -> WhyJob:
     never = [tag for tag in wanted if tag not in known]
     with raw.cursor(row_factory=tuple_row) as cursor:
         limits = [one for one in limits_at(cursor, job.site) if one.job_type == job.job_type] if job.pandaid else []
+    held = [] if job.pandaid is None else read_held_from(asking, job.pandaid)
     near = list(compared.near)
     seen, fits = sum(one.count for one in found), _by_place(compared.fits)
     return WhyJob(
         **{name: getattr(job, name) for name in ("pandaid", "status", "panda_queue")},
         asks=None if job.specs is None else job.specs.canonical, seen=seen, fits=fits[:MOST_FITS], near=near,
         far=compared.far, never_presented=never, limits=limits,
-        sentences=_sentences(job, seen, fits, near, never, limits),
+        held_from=held,
+        sentences=[*map(_held, held), *_sentences(job, seen, fits, near, never, limits)],
     )  # fmt: skip
+
+
+def _held(one: HeldFrom) -> str:
+    until = one.held_until.isoformat(timespec="seconds")
+    return f"input of the job failed at node {one.node}: its pilots are given the job again from {until}"
 
 
 def _of_place(job: _Asks, seen: SeenNode) -> list[Miss]:

@@ -14,8 +14,10 @@ from pydantic import BaseModel
 from broker.domain.arrays import Bools, Ints
 from broker.pilots.model.match_order import LAST_TIER
 from broker.pilots.model.matcher import Pilot, index_of
+from broker.pilots.statements.held_jobs import HeldHere, held_here
 from broker.pilots.statements.running_limits import LimitState, limits_at
 from broker.pilots.statements.task_queue_views import View, read_view
+from broker.store.connection.tables import Names
 
 _READ_JOBS = "SELECT task_queue, sum(jobs)::bigint FROM broker.task_queue_levels GROUP BY 1"
 
@@ -60,20 +62,23 @@ class WhyNode(BaseModel):
         fits: by tier, the first first.
         near: with most jobs first.
         limits: those without room first.
+        held: jobs that are held from the node; null: none, or the pilot does not name its node.
     """
 
     panda_queue: str
     fits: list[FittingTier]
     near: list[TaskQueuesThatMiss]
     limits: list[LimitState]
+    held: HeldHere | None = None
 
 
-def why_node(connection: psycopg.Connection[Any], pilot: Pilot, now: datetime) -> WhyNode:
+def why_node(connection: psycopg.Connection[Any], names: Names, pilot: Pilot, now: datetime) -> WhyNode:
     """Look at all task queues for a pilot at ``now`` (aware); nothing is taken. The counts are of the last cycle."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         view = read_view(cursor, pilot, now, everywhere=True)
         counted: dict[int, int] = dict(cursor.execute(_READ_JOBS).fetchall())
         limits = limits_at(cursor, view.site)
+        here = None if pilot.host is None else held_here(cursor, names, pilot.host, view.panda_queue, now)
     if pilot.node is not None:
         pilot = replace(pilot, node=replace(pilot.node, tags=pilot.node.tags | view.tags))
     jobs: Ints = np.array([counted.get(number, 0) for number in view.queues.id.tolist()], dtype=np.int64)
@@ -82,7 +87,7 @@ def why_node(connection: psycopg.Connection[Any], pilot: Pilot, now: datetime) -
     fits = np.logical_and.reduce(list(holds.values()))
     return WhyNode(
         panda_queue=view.panda_queue, fits=_tiers(view, fits, jobs, full), near=_near(view, pilot, holds, jobs),
-        limits=limits,
+        limits=limits, held=here,
     )  # fmt: skip
 
 

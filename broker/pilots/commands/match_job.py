@@ -78,7 +78,7 @@ def match_job(
 
 def _explain(database: Database, pilot: Pilot, moment: datetime, *, as_json: bool) -> None:
     with database.begin() as connection:
-        told = why_node(Database.raw(connection), pilot, moment)
+        told = why_node(Database.raw(connection), database.names, pilot, moment)
     if as_json:
         print_json(told)
         return
@@ -91,6 +91,9 @@ def _explain(database: Database, pilot: Pilot, moment: datetime, *, as_json: boo
     print_table(("misses by", "task queues", "jobs"), near, title="Misses by one condition")
     limits = [(one.job_type, one.site, one.running, one.most, one.free) for one in told.limits]
     print_table(("type", "site", "running", "most", "free"), limits, title="Limits")
+    if told.held is not None:
+        until = told.held.held_until.isoformat(timespec="seconds")
+        remark(f"{told.held.jobs:,} of the jobs wait for another node than {told.held.node}, the first until {until}")
 
 
 def _show(told: MatchedJob, document: dict[str, Any] | None) -> None:
@@ -98,7 +101,8 @@ def _show(told: MatchedJob, document: dict[str, Any] | None) -> None:
         print_json(document)
         return
     if told.pandaid is None:
-        remark(f"no job for the pilot: {told.reason}")
+        until = "" if told.held_until is None else f" than {told.node} until {told.held_until.isoformat()}"
+        remark(f"no job for the pilot: {told.reason}{until}")
         print_table(("does not fit", "task queues"), list(told.rejected.items()))
         return
     print_table(("job", "task", "PanDA queue", "pool"), [(told.pandaid, told.jeditaskid, told.panda_queue, told.pool)])

@@ -87,4 +87,4 @@ def _of_node(asked: Asking, text: str, pilot: Pilot) -> WhyNode:
         except (DocumentUnreadable, SpecRefused) as refused:
             raise Problem(422, "invalid_request", f"node: {refused}") from refused
     at_node = Pilot(pilot.site, pilot.ce, pilot.queue, pilot.vo, node=node)
-    return why_node(Database.raw(asked.connection), at_node, asked.now)
+    return why_node(Database.raw(asked.connection), asked.names, at_node, asked.now)

@@ -67,5 +67,5 @@ def match_of_node(request: Request, api: State, body: PresentedPilot) -> Respons
     """What fits a pilot, by tier; what misses by one condition, with the jobs behind it; which limits hold."""
     pilot = body.as_matched()
     with asking(api) as asked:
-        found = why_node(Database.raw(asked.connection), pilot, asked.now)
+        found = why_node(Database.raw(asked.connection), asked.names, pilot, asked.now)
     return answer(request, found)

@@ -39,6 +39,11 @@ _MAPPED_POOL = """
           AND (asked.pool IS NULL OR EXISTS (
             SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
             WHERE link.queue = asked.place AND known.pool_id = asked.pool))"""
+# By its key for each row that is looked at, as in take_statement.py. A job that is held from one of the pilots is left
+# to the next statement, so that it need not be known here which of them gets it.
+_NOT_HELD = """
+          AND (SELECT held.pandaid FROM broker.held_jobs AS held WHERE held.pandaid = waiting.pandaid
+                 AND held.node = ANY($18::text[]) AND held.held_until > $12::timestamptz LIMIT 1) IS NULL"""
 _SENT = """
         ORDER BY waiting.position LIMIT asked.jobs FOR UPDATE SKIP LOCKED) AS job
 ), gone AS (
@@ -69,7 +74,7 @@ _NOTE_USE = """, used AS (
     UPDATE broker.submit_pools SET last_used_at = $12::timestamptz WHERE number IN (
         SELECT number FROM broker.submit_pools
         WHERE pool_id = ANY(ARRAY(SELECT pool FROM asked WHERE number IN (SELECT number FROM picked)))
-          AND last_used_at < $18::timestamptz FOR NO KEY UPDATE SKIP LOCKED)
+          AND last_used_at < $19::timestamptz FOR NO KEY UPDATE SKIP LOCKED)
 )"""
 _FOUND = """
 SELECT picked.number, given.slot, picked.pandaid, given.jeditaskid, picked.position
@@ -83,7 +88,15 @@ def group_statement(names: Names, *, pooled: bool) -> str:
         names: of the schemas.
         pooled: some of the jobs require a SubmitPool, to which the place of their pilot must be mapped.
     """
-    parts = (_PICKED, _MAPPED_POOL if pooled else "", _SENT, _NOTE_REQUESTS, _NOTE_USE if pooled else "", _FOUND)
+    parts = (
+        _PICKED,
+        _MAPPED_POOL if pooled else "",
+        _NOT_HELD,
+        _SENT,
+        _NOTE_REQUESTS,
+        _NOTE_USE if pooled else "",
+        _FOUND,
+    )
     return names.sql("".join(parts))
 
 
@@ -143,7 +156,7 @@ class GroupMatch:
     """Several pilots, matched round by round: :meth:`next_take` says what to run, :meth:`settle` takes what it found.
 
     Attributes:
-        found: for each pilot its job; None: not yet, or it must be matched alone.
+        found: for each pilot its job; None: not yet, or it must be matched alone, as one from whose node jobs are held.
 
     Args:
         asked: the pilots.
@@ -162,7 +175,7 @@ class GroupMatch:
         self._searching = [
             _Search(index, pilot, request, view, view.candidates(pilot, generator_of(request, generator)))
             for index, (pilot, request) in enumerate(asked)
-            if (view := views.of(pilot, now)) is not None
+            if (view := views.of(pilot, now)) is not None and not view.spares(pilot)
         ]
 
     def next_take(self) -> Take | None:
@@ -273,6 +286,7 @@ class GroupMatch:
             naive(self._now).isoformat(),
             self._now.isoformat(),
             *(_array(one[column] for one in noted) for column in range(5)),
+            _array({one.pilot.host for ask in asks for one in ask.pilots if one.pilot.host is not None}),
         ]
         if pooled:
             values.append((self._now - USE_NOTED_EVERY).isoformat())

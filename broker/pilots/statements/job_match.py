@@ -23,96 +23,20 @@ from broker.pilots.model.matcher import (
     no_match,
 )
 from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take, generator_of
-from broker.pilots.statements.matches import AVOID_NODE, Asked, Match, MatchFound, NoMatch, NumberedRequest
+from broker.pilots.statements.held_jobs import held_here
+from broker.pilots.statements.matches import (
+    AVOID_NODE,
+    RETRY_ELSEWHERE,
+    Asked,
+    Match,
+    MatchFound,
+    NoMatch,
+    NumberedRequest,
+)
 from broker.pilots.statements.running_limits import refill
+from broker.pilots.statements.take_statement import take_statement
 from broker.pilots.statements.task_queue_views import View, Views, read_place, read_view
 from broker.store.connection.tables import Names
-from broker.store.writes.job_row_sql import note_status
-
-_LEASE = """
-WITH leased AS MATERIALIZED (
-    SELECT id FROM broker.limit_leases WHERE id = %(lease)s FOR KEY SHARE
-), picked AS MATERIALIZED ("""
-_WITHOUT_LEASE = """
-WITH picked AS MATERIALIZED ("""
-_PICKED = """
-    SELECT job.ctid AS place, job.pandaid, job.position FROM broker.waiting_jobs AS job
-    WHERE job.task_queue = %(queue)s AND job.priority = %(priority)s AND job.position >= %(first)s"""
-# Without a limit there is no lease, and with one it is held until the commit.
-_NO_LIMIT = """
-      AND NOT EXISTS (SELECT FROM broker.running_limits AS known
-                      WHERE known.site = %(limit_site)s AND known.job_type = %(job_type)s)"""
-_LEASED = """
-      AND EXISTS (SELECT FROM leased)"""
-_ENOUGH_CPU_TIME = """
-      AND job.cputime_s <= %(cputime_s)s"""
-_MAPPED_POOL = """
-      AND EXISTS (
-            SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
-            WHERE link.queue = %(place)s AND known.pool_id = %(pool)s)"""
-# A row whose job is gone passes, so that it is removed.
-_CONDITIONS = """
-      AND NOT EXISTS (
-    SELECT FROM {panda}.jobsactive4 AS active WHERE active.pandaid = job.pandaid AND (
-        %(labels)s::text[] IS NOT NULL AND active.prodsourcelabel <> ALL(%(labels)s)
-            AND (%(processing_type)s::text IS NULL OR active.processingtype IS DISTINCT FROM %(processing_type)s)
-        OR coalesce(active.job_label, active.prodsourcelabel) <> ALL(%(job_labels)s::text[])
-        OR active.minramcount > nullif(%(memory_mb)s::bigint, 0)
-        OR active.maxdiskcount > nullif(%(disk_mb)s::bigint, 0)
-        OR active.maxwalltime > nullif(%(walltime_s)s::bigint, 0)
-        OR active.jeditaskid IS DISTINCT FROM coalesce(%(task)s::bigint, active.jeditaskid)
-        OR active.produserid IS DISTINCT FROM coalesce(%(user)s::text, active.produserid)))"""
-_SENT = """
-    ORDER BY job.position LIMIT 1 FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM broker.waiting_jobs AS job USING picked WHERE job.ctid = picked.place
-), sent AS (
-    UPDATE {panda}.jobsactive4 AS job
-    SET jobstatus = 'sent', statechangetime = %(now)s, modificationtime = %(now)s
-    FROM picked WHERE job.pandaid = picked.pandaid AND job.jobstatus = 'activated'
-    RETURNING job.pandaid, job.jeditaskid, job.jobstatus, job.prodsourcelabel, job.cloud, job.computingsite
-), logged AS (NOTE_STATUS)""".replace("NOTE_STATUS", note_status("sent", "%(now)s"))
-_NOTE_REQUEST = """, noted AS (
-    INSERT INTO broker.matched_requests
-        (pilot, request_number, pandaid, jeditaskid, task_queue, panda_queue, pool, matched_at)
-    SELECT %(pilot)s::text, %(request_number)s::bigint, sent.pandaid, sent.jeditaskid, %(queue)s::bigint,
-        %(panda_queue)s::text, %(pool)s::text, %(aware_now)s::timestamptz
-    FROM sent
-)"""
-_NOTE_USE = """, used AS (
-    UPDATE broker.submit_pools SET last_used_at = %(aware_now)s
-    WHERE pool_id = %(pool)s AND last_used_at < %(noted_before)s AND EXISTS (SELECT FROM picked)
-)"""
-_FOUND = """
-SELECT picked.pandaid, picked.position, sent.jeditaskid, sent.pandaid IS NOT NULL
-FROM picked LEFT JOIN sent USING (pandaid)"""
-
-
-def take_statement(names: Names, *, pooled: bool, timed: bool, numbered: bool, conditions: bool, limited: bool) -> str:
-    """The statement for one case.
-
-    Args:
-        names: of the schemas.
-        pooled: the jobs require a SubmitPool, to which the pilot's place must be mapped.
-        timed: the jobs may need more CPU time than the pilot has.
-        numbered: the request has a number, under which what it gets is noted.
-        conditions: there are some on single jobs.
-        limited: a limit holds for the jobs, of which the pilot has a token.
-    """
-    parts = (
-        (True, _LEASE if limited else _WITHOUT_LEASE),
-        (True, _PICKED),
-        (True, _LEASED if limited else _NO_LIMIT),
-        (timed, _ENOUGH_CPU_TIME),
-        (pooled, _MAPPED_POOL),
-        (conditions, _CONDITIONS),
-        (True, _SENT),
-        (numbered, _NOTE_REQUEST),
-        (pooled, _NOTE_USE),
-        (True, _FOUND),
-    )
-    return names.sql("".join(text for is_part, text in parts if is_part))
-
 
 #: Task queues and priorities that are tried for one pilot. Source: DIRAC's matcher, candidates and tries.
 MOST_TRIES = 30
@@ -148,7 +72,7 @@ class Matcher:
         self._generator = generator
         self._conditions = _values_of(conditions)
         self._names = names
-        self._statements: dict[tuple[bool, bool, bool, bool], str] = {}
+        self._statements: dict[tuple[bool, ...], str] = {}
         self._views = Views() if views is None else views
         self._request: NumberedRequest | None = None
 
@@ -276,7 +200,12 @@ class Matcher:
             pair = view.pair_of(queue)
             if pair is not None and not self._views.tokens.has(pair, now):
                 reasons[queue] = FIELDS.index("running_limit")
-        return NoMatch(view.panda_queue, *no_match(reasons[those]))
+        reason, rejected = no_match(reasons[those])
+        if reason == TAKEN_BY_OTHERS and pilot.host is not None and view.spares(pilot):
+            held = held_here(self._cursor, self._names, pilot.host, view.panda_queue, now)
+            if held is not None:
+                return NoMatch(view.panda_queue, RETRY_ELSEWHERE, rejected, held.node, held.held_until)
+        return NoMatch(view.panda_queue, reason, rejected)
 
     def _try(self, view: View, pilot: Pilot, now: datetime) -> Match | None:
         self._refill(view, pilot, now)
@@ -307,18 +236,21 @@ class Matcher:
         if level is None:
             return None
         values = self._values(view, queue, pilot, now)
-        statement = self._statement(values["pool"] is not None, is_timed, limited=lease is not None)
+        hosted = pilot.host is not None
+        statement = self._statement(values["pool"] is not None, is_timed, limited=lease is not None, hosted=hosted)
+        # what this pilot leaves, since input of it failed at its node, others are to find
+        remembers = not self._conditions and not view.spares(pilot)
         values |= {"priority": priority, "first": level, "lease": lease}
         while True:
             row = self._cursor.execute(statement, values, prepare=True).fetchone()
             if row is None:
-                if not self._conditions:
+                if remembers:
                     _note_nothing(view, queue, priority, pilot, now)
                 return None
             pandaid, first, jeditaskid, is_sent = row
             # rows that come before were taken, so the next search need not begin among them
             values["first"] = first
-            if not is_timed and not self._conditions:
+            if remembers and not is_timed:
                 levels[priority] = first
             if is_sent:
                 specs = view.queues.specs[queue]
@@ -330,6 +262,7 @@ class Matcher:
             "pool": view.queues.pool[queue],
             "place": view.place,
             "cputime_s": pilot.cputime_s or 0,
+            "host": pilot.host,
             "now": naive(now),
             "aware_now": now,
             "noted_before": now - USE_NOTED_EVERY,
@@ -345,8 +278,8 @@ class Matcher:
             }
         return values
 
-    def _statement(self, pooled: bool, timed: bool, *, limited: bool) -> str:
-        case = (pooled, timed, self._request is not None, limited)
+    def _statement(self, pooled: bool, timed: bool, *, limited: bool, hosted: bool) -> str:
+        case = (pooled, timed, self._request is not None, limited, hosted)
         found = self._statements.get(case)
         if found is None:
             found = self._statements[case] = take_statement(
@@ -356,6 +289,7 @@ class Matcher:
                 numbered=case[2],
                 conditions=bool(self._conditions),
                 limited=limited,
+                hosted=hosted,
             )
         return found
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from broker.pilots.model.matcher import Pilot
 
 AVOID_NODE = "avoid node"
 """Why the pilot of a node at which jobs of several tasks fail gets none."""
+RETRY_ELSEWHERE = "retry elsewhere"
+"""Why a pilot gets none where jobs that are left for it wait for another node, since input of them failed at its."""
 NumberedRequest = tuple[str, int]
 """A pilot by name, and the number of its request."""
 Asked = tuple[Pilot, NumberedRequest | None]
@@ -43,13 +46,17 @@ class NoMatch:
 
     Attributes:
         panda_queue: of the pilot.
-        reason: the field nearest to a match, ``nothing_waits``, ``taken_by_others``, or ``avoid node``.
+        reason: the field nearest to a match, ``nothing_waits``, ``taken_by_others``, ``avoid node`` or
+            ``retry elsewhere``.
         rejected: task queues that failed, by the first field that did not fit.
+        node, held_until: with ``retry elsewhere`` the node, and when the first of the jobs is given there again.
     """
 
     panda_queue: str
     reason: str
     rejected: dict[str, int]
+    node: str | None = None
+    held_until: datetime | None = None
 
 
 MatchFound = Match | NoMatch

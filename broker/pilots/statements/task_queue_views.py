@@ -40,7 +40,9 @@ SELECT place, panda_queue, tags,
           WHERE link.queue = limited.place AND (limited.vo IS NULL OR pool.vo = lower(limited.vo))),
     site, ARRAY(SELECT job_type FROM broker.running_limits AS limits WHERE limits.site = limited.site),
     ARRAY(SELECT node FROM broker.held_nodes AS held
-          WHERE held.queue = limited.panda_queue AND held.held_until > %(now)s)
+          WHERE held.queue = limited.panda_queue AND held.held_until > %(now)s),
+    ARRAY(SELECT DISTINCT node FROM broker.held_jobs AS held
+          WHERE held.queue IN (limited.panda_queue, '') AND held.held_until > %(now)s)
 FROM limited ORDER BY number"""
 
 
@@ -57,6 +59,7 @@ class Place:
         limited: types of jobs with a limit there.
         tags: its nodes have.
         held: nodes whose pilots are given no jobs for a while.
+        spared: nodes whose pilots are not given some jobs for a while, as input of them failed there.
     """
 
     read_at: datetime
@@ -67,6 +70,7 @@ class Place:
     limited: frozenset[str]
     tags: frozenset[str]
     held: frozenset[str] = frozenset()
+    spared: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,10 @@ class View:
     def avoids(self, pilot: Pilot) -> bool:
         """Whether the node of a pilot is held, so that it is given nothing."""
         return pilot.host in self.at.held
+
+    def spares(self, pilot: Pilot) -> bool:
+        """Whether some jobs are held from the node of a pilot: what it leaves, others find."""
+        return pilot.host in self.at.spared
 
     def fitting(self, pilot: Pilot) -> Fitting:
         """The task queues that a pilot may take from."""
@@ -238,9 +246,17 @@ def _read_places(cursor: psycopg.Cursor[Any], keys: Sequence[PlaceKey], now: dat
     rows = cursor.execute(_READ_PLACES, {**dict(columns), "now": now}, prepare=True)
     return [
         Place(
-            now, number, panda_queue, frozenset(pools), site, frozenset(limited), frozenset(tags or ()), frozenset(held)
+            now,
+            number,
+            panda_queue,
+            frozenset(pools),
+            site,
+            frozenset(limited),
+            frozenset(tags or ()),
+            frozenset(held),
+            frozenset(spared),
         )
-        for number, panda_queue, tags, pools, site, limited, held in rows
+        for number, panda_queue, tags, pools, site, limited, held, spared in rows
     ]
 
 

@@ -67,7 +67,7 @@ REBROKERED_FROM = AgedRows("rebrokered_from", "rebrokered_from", "rebrokered_at"
 #: What the agent ``outcomes`` has learned; it is about the scenario that it was learned from.
 LEARNED_TABLES = (
     "queue_record", "queue_failures", "queue_cores", "job_starts", "queue_health", "task_ends", "folded_ends",
-    "outcomes_folded", "held_nodes", "failed_inputs",
+    "outcomes_folded", "held_nodes", "failed_inputs", "held_jobs",
 )  # fmt: skip
 QUEUE_RECORD = AgedRows("queue_record", "queue_record", "hour")
 QUEUE_FAILURES = AgedRows("queue_failures", "queue_failures", "hour")

@@ -10,6 +10,7 @@ import pytest
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
+from tests.agents.outcomes.test_held_nodes import switch
 from tests.agents.outcomes.test_outcomes import NOW, ended, failed, rows, run_once
 
 ENDED = datetime(2026, 8, 1, 11, tzinfo=UTC)
@@ -56,6 +57,21 @@ def test_the_last_failure_at_a_place_counts_and_each_place_is_kept(database: Dat
     run_once(database)
     wanted = [(1, 5, 3, "Q", "node1", ENDED), (1, 5, 3, "R", "node1", ENDED - timedelta(minutes=5))]
     assert rows(database, "failed_inputs") == wanted
+
+
+@pytest.mark.parametrize(("key", "minutes", "held"), [(True, 59, True), (True, 60, False), (False, 59, False)])
+def test_a_job_that_waits_is_held_from_the_node_while_the_key_is_on(
+    database: Database, key: bool, minutes: int, held: bool
+) -> None:
+    archived = [failed(1, 60), ended(3, 60, modificationhost="slot1@node2")]
+    waits = {"pandaid": 9, "jeditaskid": 1, "computingsite": "Q", "jobstatus": "activated"}
+    contents = {"jeditaskid": 1, "datasetid": 5, "fileid": 3, "status": "running", "pandaid": 9}
+    tables = {"jobsarchived4": archived, "filestable4": [file(1, 3)], "jobsactive4": [waits]}
+    load(database, Scenario(NOW, {**tables, "jedi_dataset_contents": [contents]}))
+    switch(database, str(key), "LEARNED_RETRY_OTHER_NODE")
+    record, _ = run_once(database, ENDED + timedelta(minutes=minutes))
+    wanted = [(9, "node1", "Q", ENDED + timedelta(hours=1))] if held else []
+    assert (rows(database, "held_jobs"), record.counts["held_jobs"]) == (wanted, len(wanted))
 
 
 @pytest.mark.parametrize(("hours", "kept"), [(5.0, True), (5.01, False)])

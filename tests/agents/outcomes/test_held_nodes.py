@@ -12,13 +12,13 @@ from broker.store.connection.database import Database
 from tests.agents.outcomes.test_outcomes import NOW, answer, archive, ended, failed, rows, run_once
 
 
-def switch(database: Database, value: str) -> None:
+def switch(database: Database, value: str, key: str = "LEARNED_AVOID_NODES") -> None:
     """Set the key, by hand as PanDA's operators do."""
     statement = """INSERT INTO doma_panda.config (app, component, key, vo, value, type, descr)
-        VALUES ('jedi', 'jobbroker', 'LEARNED_AVOID_NODES', 'atlas', :value, 'boolean', '-')"""
+        VALUES ('jedi', 'jobbroker', :key, 'atlas', :value, 'boolean', '-')"""
     with database.begin() as connection:
         connection.execute(sa.text("DELETE FROM doma_panda.config"))
-        connection.execute(sa.text(statement), {"value": value})
+        connection.execute(sa.text(statement), {"value": value, "key": key})
 
 
 def at_bad(number: int, tasks: int = 2, **columns: Any) -> dict[str, Any]:

@@ -274,3 +274,31 @@ def test_shares_are_tuned(database: Database) -> None:
     load(database, small_grid.scenario(jobsactive4=jobs, config=[{**share, "vo": "atlas"}]), replace=True)
     cycle(database)
     assert rows(database, "SELECT share, weight FROM broker.task_queues ORDER BY 1") == [("S1", 1000.0), ("S2", 250.0)]
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_jobs_are_held_from_nodes_in_the_transaction_that_lets_them_wait(database: Database, key: bool) -> None:
+    execute(database, "TRUNCATE broker.failed_inputs, broker.queue_health")
+    loaded = scenario(replicas=[replica("BETA", 4)])
+    contents = [{**row, "pandaid": row["fileid"]} for row in loaded.tables["jedi_dataset_contents"]]
+    load(database, scenario(replicas=[replica("BETA", 4)], jedi_dataset_contents=contents), replace=True)
+    for node in ("bad", "good"):
+        execute(
+            database,
+            "INSERT INTO broker.queue_health (queue, kind, node, state, statistic, ended, failed, tasks, evidence,"
+            " times, memory_ended, memory_failed, last_task, run, probes_ended, probes_finished)"
+            " VALUES ('BETA', 'production', :node, 'healthy', 0, 1, 0, '{}', '{}', 0, 0, 0, 0, 0, 0, 0)",
+            node=node,
+        )
+    failed = "INSERT INTO broker.failed_inputs VALUES (:task, :dataset, 2, 'ALPHA', 'bad', :at)"
+    execute(database, failed, task=TASK, dataset=DATASET, at=at(-60))
+    execute(
+        database,
+        "INSERT INTO doma_panda.config (app, component, key, vo, value, type, descr)"
+        " VALUES ('jedi', 'jobbroker', 'LEARNED_RETRY_OTHER_NODE', 'atlas', :value, 'boolean', '-')",
+        value=str(key),
+    )
+    cycle(database)
+    execute(database, "DELETE FROM doma_panda.config")
+    held = [tuple(row) for row in rows(database, "SELECT * FROM broker.held_jobs")]
+    assert held == ([(2, "bad", "BETA", at(3540))] if key else [])

@@ -255,3 +255,20 @@ def test_the_pilot_of_a_node_that_is_held_gets_nothing(
     assert told["message"] == ("No jobs in PanDA" if gets else AVOIDED)
     asked = rows(shared, "SELECT method FROM broker.pilot_requests ORDER BY method")
     assert ("nojob",) in asked or gets
+
+
+def test_the_pilot_of_a_node_at_which_the_input_failed_gets_other_jobs(shared: Database, client: Client) -> None:
+    fill(shared, [job(5), job(6)])
+    with shared.begin() as connection:
+        connection.exec_driver_sql("TRUNCATE broker.held_jobs")
+        connection.exec_driver_sql("INSERT INTO broker.held_jobs VALUES (5, 'n1', 'Q', '2099-01-01 12:00Z')")
+    asked = {**PILOT, "node": "slot1@n1"}
+    assert post(client, "getJob", **asked)["PandaID"] == 6
+    said = (
+        "retry elsewhere: input of jobs that wait here failed at node n1, which gets them again from 2099-01-01T12:00"
+    )
+    answer = post(client, "getJob", **asked)
+    assert (answer["StatusCode"], answer["errorDialog"]) == (20, f"{said}:00+00:00")
+    told = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", node="n1")
+    assert told["message"] == answer["errorDialog"]
+    assert post(client, "getJob", **{**PILOT, "node": "n2"})["PandaID"] == 5

@@ -29,8 +29,7 @@ from broker.pilots.model.codes import (
 from broker.pilots.model.values import not_negative, optional, text
 from broker.pilots.routes.panda.access import NO_IDENTITY, NO_ROLE, OTHER_QUEUE, Identity
 from broker.pilots.routes.panda.bodies import BodyRefused, read_fields
-from broker.pilots.routes.panda.service import AVOIDED, MOST_REPORTS, UNAVAILABLE, PilotService
-from broker.pilots.statements.matches import AVOID_NODE
+from broker.pilots.routes.panda.service import MOST_REPORTS, UNAVAILABLE, PilotService, told_why
 
 PREFIX = "/server/panda"
 MOST_IDS = 1000
@@ -58,7 +57,7 @@ def get_job(service: PilotService, who: Identity, fields: Fields) -> dict[str, A
         _log.warning("no answer for a pilot", extra={"fields": {"queue": request.queue, "error": str(error)}})
         return _refusal(DATABASE_ERROR, "database error")
     if not found.jobs:
-        return _refusal(NO_JOBS, AVOIDED if found.reason == AVOID_NODE else "no jobs in PanDA")
+        return _refusal(NO_JOBS, told_why(found.missed) or "no jobs in PanDA")
     return {"StatusCode": OK, "jobs": list(found.jobs)} if request.in_bulk else found.jobs[0]
 
 

@@ -19,8 +19,7 @@ from broker.pilots.model.worker_reports import MOST_WORKERS, WorkerRefused, read
 from broker.pilots.routes.panda import arguments as accepted
 from broker.pilots.routes.panda.access import NO_ROLE, OTHER_QUEUE, Identity
 from broker.pilots.routes.panda.arguments import Arguments, fault_of
-from broker.pilots.routes.panda.service import AVOIDED, MOST_REPORTS, UNAVAILABLE, PilotService
-from broker.pilots.statements.matches import AVOID_NODE
+from broker.pilots.routes.panda.service import MOST_REPORTS, UNAVAILABLE, PilotService, told_why
 
 Values = Mapping[str, Any]
 MOST_IDS = 1000
@@ -89,7 +88,7 @@ def acquire_jobs(call: Call) -> dict[str, Any]:
         return answer(False, "target_architecture must be a JSON object")
     found = jobs.acquire(call.service.database, call.service.views, request, call.service.generator())
     if not found.jobs:
-        return answer(False, AVOIDED if found.reason == AVOID_NODE else "No jobs in PanDA")
+        return answer(False, told_why(found.missed) or "No jobs in PanDA")
     return answer(True, data={"StatusCode": OK, "jobs": list(found.jobs)})
 
 

@@ -12,6 +12,7 @@ from broker.api.lane import Lane
 from broker.pilots.answers.jobs import ViewShelf
 from broker.pilots.model.job_request import JobRequest
 from broker.pilots.routes.panda.access import Identify, Identity, anybody
+from broker.pilots.statements.matches import AVOID_NODE, RETRY_ELSEWHERE, NoMatch
 from broker.store.connection.database import Database
 from broker.store.connection.errors import DatabaseUnavailable
 
@@ -22,8 +23,23 @@ MOST_REPORTS = 500
 """In one request: each is a transaction, and a request keeps its place in the lane until the last."""
 AVOIDED = "avoid node: jobs of several tasks fail at this node, so it gets none for a while"
 """What a pilot of such a node is told, with the status that there are no jobs."""
+FAILED_HERE = "retry elsewhere: input of jobs that wait here failed at node {node}, which gets them again from {until}"
+"""What a pilot is told for which there are no others."""
 UNAVAILABLE = (DatabaseUnavailable, exc.OperationalError, exc.TimeoutError)
 """What is raised when there is no answer in time: no connection, no free one, a lock, a limit."""
+
+
+def told_why(missed: NoMatch | None) -> str | None:
+    """What the pilot of a node that gets no jobs, or not those that wait, is told; None: as any other.
+
+    >>> told_why(NoMatch("Q", RETRY_ELSEWHERE, {}, "n1", datetime(2026, 8, 1, 12, 30)))
+    'retry elsewhere: input of jobs that wait here failed at node n1, which gets them again from 2026-08-01T12:30:00'
+    """
+    if missed is None or missed.reason not in (AVOID_NODE, RETRY_ELSEWHERE):
+        return None
+    if missed.reason == AVOID_NODE or missed.held_until is None:
+        return AVOIDED
+    return FAILED_HERE.format(node=missed.node, until=missed.held_until.isoformat(timespec="seconds"))
 
 
 @dataclass(frozen=True)
