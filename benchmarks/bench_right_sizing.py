@@ -1,8 +1,9 @@
 """What right-sizing brings in the simulation: memory asked over used, kills, and work delivered, by seed.
 
 Every grid is run with what tasks asked for, with what PanDA's formula makes of their first jobs, with the learned
-quantile, and with both. ``python -m benchmarks.bench_right_sizing [SCENARIO.yaml]``: a scenario of a calibrated grid,
-else the grid 2026 as it is, and with jobs that use half as much.
+quantile, with both, and with a prior of the kind before these.
+``python -m benchmarks.bench_right_sizing [SCENARIO.yaml]``: a scenario of a calibrated grid, else the grid 2026 as it
+is, and with jobs that use half as much.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from broker.simulation.model.scenario import Scenario  # noqa: E402
 from broker.simulation.model.scenario_file import read_scenario  # noqa: E402
 
 SEEDS = (1, 2, 3)
-WAYS: tuple[Requests, ...] = ("asked", "scouts", "learned", "both")
+WAYS: tuple[Requests, ...] = ("asked", "scouts", "learned", "both", "prior")
 SIZE = GridParameters(days=5.0, queues=10, cores=2000, nuclei=2, users=20, warm_up_s=0.0)
 Make = Callable[[int], Scenario]
 

@@ -12,15 +12,26 @@ from pydantic import Field
 from agents.brokerage.grid_reading import tuning_of
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.domain.memory_prior import memory_prior, used_memory
 from broker.domain.quantiles import learned_quantile
 from broker.gdpconfig.tuning import Tuning
-from broker.sizing.model.requests import Change, is_due, kind_change, learned_change, scouts_change
+from broker.sizing.model.requests import (
+    Change,
+    PriorLimits,
+    is_due,
+    kind_change,
+    learned_change,
+    prior_change,
+    scouts_change,
+)
 from broker.sizing.model.scout_values import ScoutSettings, job_memory_kb, scout_values
 from broker.sizing.statements import request_rows
 from broker.sizing.statements.request_rows import SizedTask
 from broker.store.schema import migrate
 
 BY_SCOUTS, LEARNED = "SCOUT_REQUESTS", "LEARNED_REQUESTS"
+PRIOR, PRIOR_RANK = "LEARNED_REQUESTS_PRIOR", "LEARNED_REQUESTS_PRIOR_PERCENTILE"
+PRIOR_TASKS, PRIOR_LEAST = "LEARNED_REQUESTS_PRIOR_TASKS", "LEARNED_REQUESTS_PRIOR_LEAST"
 RANK, MARGIN, LEAST = "LEARNED_REQUESTS_PERCENTILE", "LEARNED_REQUESTS_MARGIN", "LEARNED_REQUESTS_LEAST_JOBS"
 
 
@@ -57,7 +68,7 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
         since = context.now - timedelta(hours=self.options.new_hours)
         with context.database.read_snapshot() as connection:
             due = request_rows.due_tasks(connection, names, most, tasks)
-            new = request_rows.new_tasks(connection, names, most, tasks, since) if tuning.flag(LEARNED) else []
+            new = request_rows.new_tasks(connection, names, most, tasks, since) if _of_others(tuning) else []
         for number in due:
             context.check()
             with context.transaction() as connection:
@@ -100,22 +111,37 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
             own = learned_change({**task.row, **(values if tuning.flag(BY_SCOUTS) else {})}, learned, rank, margin)
             changes.append((own, True))
         if context.writes:
-            request_rows.keep(connection, task, finished, values, learned, context.now)
+            used = used_memory(used_mb, killed[killed > 0] / 1024.0)
+            request_rows.keep(connection, task, finished, values, learned, used, context.now)
         self._make(connection, context, task, changes, counts)
 
     def _of_kind(
         self, connection: sa.Connection, context: CycleContext, number: int, tuning: Tuning, counts: Counter[str]
     ) -> None:
-        """Let a task of which nothing is known ask for what tasks of its kind need."""
+        """Let a task of which nothing is known ask for what tasks of its kind need, or by the prior of its kind."""
         task = request_rows.lock_task(connection, context.database.names, number) if context.writes else None
         task = task or self._read(connection, context, number)
         if task is None:
             counts["busy"] += 1
             return
-        asks = request_rows.asks_of_kind(connection, task, context.now, self.options.kind_days)
-        change = kind_change(task.row, asks, tuning.number(MARGIN))
+        change = None
+        if tuning.flag(LEARNED):
+            asks = request_rows.asks_of_kind(connection, task, context.now, self.options.kind_days)
+            change = kind_change(task.row, asks, tuning.number(MARGIN))
+        if change is None and tuning.flag(PRIOR):
+            change = self._prior(connection, context, task, tuning)
         counts["of_kind"] += change is not None
         self._make(connection, context, task, [(change, True)], counts)
+
+    def _prior(
+        self, connection: sa.Connection, context: CycleContext, task: SizedTask, tuning: Tuning
+    ) -> Change | None:
+        """The change to the prior of the memory."""
+        kind, wider = request_rows.used_of_kind(connection, task, context.now, self.options.kind_days)
+        limits = PriorLimits(tuning.number(PRIOR_RANK), tuning.number(MARGIN), tuning.number(PRIOR_LEAST))
+        asked = float(task.row["ramcount"] or 0)
+        prior = memory_prior(kind, wider, asked, limits.rank, tuning.number(PRIOR_TASKS))
+        return prior_change(task.row, prior, task.kind, limits)
 
     def _read(self, connection: sa.Connection, context: CycleContext, number: int) -> SizedTask | None:
         """A task without a lock, where nothing is written."""
@@ -142,6 +168,11 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
                     "jeditaskid": task.jeditaskid, "source": change.source, "active": active,
                     "before": dict(change.before), "after": dict(change.after), "reason": change.reason,
                 })  # fmt: skip
+
+
+def _of_others(tuning: Tuning) -> bool:
+    """Whether new tasks ask for what others needed."""
+    return tuning.flag(LEARNED) or tuning.flag(PRIOR)
 
 
 def scout_settings(tuning: Tuning) -> ScoutSettings:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
+from broker.domain.memory_prior import used_memory
 from broker.simulation.model.right_sizing import LEARNED_MARGIN, MemoryRecord, Requests, record_of_new
 
 NEEDS = [1000.0, 1100.0, 1200.0, 1300.0, 5000.0]
@@ -15,6 +19,21 @@ NEEDS = [1000.0, 1100.0, 1200.0, 1300.0, 5000.0]
 )
 def test_a_new_task_asks_for_what_is_enough_for_its_kind(by: Requests, needs: list[float], asked: float | None) -> None:
     assert record_of_new(by, needs).request_mb == (None if asked is None else pytest.approx(asked))
+
+
+@pytest.mark.parametrize(
+    ("by", "known", "is_asked"), [("prior", 2, True), ("prior", 1, False), ("both", 2, False), ("scouts", 2, False)]
+)
+def test_a_new_task_asks_by_the_prior_of_its_kind(by: Requests, known: int, is_asked: bool) -> None:
+    used = [used_memory(np.full(5, 1000.0), np.empty(0))] * known
+    record = record_of_new(by, [], used, used, 4000.0)
+    assert record.request_mb == (pytest.approx(LEARNED_MARGIN * 1000.0 * math.sqrt(2.0)) if is_asked else None)
+    # its own jobs decide from the fifth on
+    for _ in range(5):
+        assert record.used is None
+        record.ended(by, 1000.0, killed=False)
+    assert record.request_mb == 1100.0
+    assert record.used == used_memory(np.full(5, 1000.0), np.empty(0))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from broker.domain.arrays import Floats
 from broker.simulation.model.job_kinds import JobDraws, draw_jobs, draw_memory_used_mb
 from broker.simulation.model.job_states import Job, TaskState, new_task
 from broker.simulation.model.records import Tally
-from broker.simulation.model.right_sizing import NeedsOfKind, record_of_new
+from broker.simulation.model.right_sizing import MemoryRecord, NeedsOfKind, record_of_new
 from broker.simulation.model.scenario import Scenario, Task
 from broker.simulation.model.streams import stream
 
@@ -37,13 +37,29 @@ def arriving(
         used = draw_memory_used_mb(kind, task.jobs, seed, task.number)
         state.memory_used_mb = None if used is None else used * task.memory_factor
         if used is not None and scenario.requests != "asked":
-            of_kind = {} if needs is None else needs.get(task.kind, {})
-            state.memory_record = record_of_new(scenario.requests, of_kind.values())
+            state.memory_record = _memory_record(scenario, task, NeedsOfKind() if needs is None else needs)
     if scenario.transfer_failures.stage_in > 0:
         state.stage_in_fails = _stage_in_fails(scenario, seed, task)
     if 0 < scenario.scouts < task.jobs and task.running_at < 0 and not task.scouted:
         state.held, state.unassigned = state.unassigned[: -scenario.scouts], state.unassigned[-scenario.scouts :]
     return state
+
+
+def _memory_record(scenario: Scenario, task: Task, needs: NeedsOfKind) -> MemoryRecord:
+    """What is known of the memory of a task that arrives; the wider kind has its processing type and its cores."""
+    kind = scenario.kinds[task.kind]
+    wider = [
+        name
+        for name, one in scenario.kinds.items()
+        if (one.processingtype, one.cores, one.analysis) == (kind.processingtype, kind.cores, kind.analysis)
+    ]
+    return record_of_new(
+        scenario.requests,
+        needs.asks.get(task.kind, {}).values(),
+        needs.used_of([task.kind]),
+        needs.used_of(wider),
+        1024.0 * kind.cores * kind.memory_gb_core,
+    )
 
 
 def _stage_in_fails(scenario: Scenario, seed: int, task: Task) -> Floats:
@@ -87,4 +103,7 @@ def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, needs:
     if state.memory_record is not None:
         needed = state.memory_record.ended(scenario.requests, used_mb, killed=killed)
         if needed is not None:
-            needs.setdefault(state.task.kind, {})[state.task.number] = needed
+            needs.asks.setdefault(state.task.kind, {})[state.task.number] = needed
+        used = state.memory_record.used
+        if used is not None:
+            needs.used.setdefault(state.task.kind, {})[state.task.number] = used

@@ -71,7 +71,7 @@ class Grid:
         self.waiting_jobs: list[dict[Job, None]] = [{} for _ in scenario.queues]
         self.last_start_s = np.full(queues, np.nan)
         self.tasks: dict[int, TaskState] = {}
-        self._needs: NeedsOfKind = {}
+        self._needs = NeedsOfKind()
         self.arrived_jobs, self.freed_jobs = 0, 0
         self.assignable: dict[int, TaskState] = {}
         self.done: Callable[[TaskState], None] = lambda task: None

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from broker.domain.memory_prior import UsedMemory, memory_prior, used_memory
 from broker.domain.quantiles import asked_memory_mb, enough_of_kind, learned_quantile
 
-Requests = Literal["asked", "scouts", "learned", "both"]
-NeedsOfKind = dict[str, dict[int, float]]
-"""By kind and number of the task, what tasks were found to need, in MB."""
+Requests = Literal["asked", "scouts", "learned", "both", "prior"]
 #: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
 FIRST_JOBS, LAST_JOBS = 5, 1000
 LEARNED_RANK, LEARNED_LEAST, LEARNED_MARGIN = 95.0, 20, 1.1
+PRIOR_RANK, PRIOR_WEIGHT = 90.0, 2.0
+
+
+@dataclass
+class NeedsOfKind:
+    """What is known of tasks, by kind and number.
+
+    Attributes:
+        asks: what they were found to need, in MB.
+        used: what their jobs used.
+    """
+
+    asks: dict[str, dict[int, float]] = field(default_factory=dict)
+    used: dict[str, dict[int, UsedMemory]] = field(default_factory=dict)
+
+    def used_of(self, kinds: Collection[str]) -> list[UsedMemory]:
+        """What jobs of tasks of these kinds used, by task."""
+        return [one for kind in kinds for one in self.used.get(kind, {}).values()]
 
 
 @dataclass
@@ -33,6 +50,13 @@ class MemoryRecord:
     killed: list[float] = field(default_factory=list)
     request_mb: float | None = None
     seen: int = 0
+
+    @property
+    def used(self) -> UsedMemory | None:
+        """What the jobs used, where the task was looked at just now."""
+        if not self.seen or self.seen != len(self.finished) + len(self.killed):
+            return None
+        return used_memory(np.array(self.finished), np.array(self.killed))
 
     def ended(self, by: Requests, used_mb: float, *, killed: bool) -> float | None:
         """A job has ended; it used so much, or was killed at it. What the task is found to need, where that is new."""
@@ -52,12 +76,24 @@ class MemoryRecord:
         return learned.ask
 
 
-def record_of_new(by: Requests, needs_mb: Collection[float]) -> MemoryRecord:
+def record_of_new(
+    by: Requests,
+    needs_mb: Collection[float],
+    kind: Sequence[UsedMemory] = (),
+    wider: Sequence[UsedMemory] = (),
+    request_mb: float = math.nan,
+) -> MemoryRecord:
     """The record of a task that arrives; with learned requests its jobs ask for what is enough for its kind.
 
     Args:
         by: how its jobs get their requests.
         needs_mb: what tasks of its kind were found to need.
+        kind: what tasks of its kind used.
+        wider: what those of the wider kind used, its own among them.
+        request_mb: what it asks for.
     """
     enough = math.nan if by == "scouts" else enough_of_kind([*needs_mb])
+    prior = memory_prior(kind, wider, request_mb, PRIOR_RANK, PRIOR_WEIGHT) if by == "prior" else None
+    if prior is not None:
+        enough = prior.ask_mb
     return MemoryRecord(request_mb=None if math.isnan(enough) else LEARNED_MARGIN * enough)

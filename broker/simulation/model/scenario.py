@@ -205,7 +205,8 @@ class Scenario:
         scouts: jobs of a task that run before the others; 0 for none. A task of which no scout finishes is broken.
         requests: what jobs ask of memory when some of their task have ended: what they ``asked`` for, what PanDA makes
             of its ``scouts``, a ``learned`` quantile, before that of tasks of its kind, or ``both``: the quantile where
-            it is known, else its scouts; only where memory is enforced.
+            it is known, else its scouts. With ``prior`` these and, before five jobs have finished, what jobs of its
+            kind used. Only where memory is enforced.
         counts_bad_jobs: whether the brokerage of analysis learns how many jobs of a task finished and failed by queue.
         transfer_outages: of storages and links.
         tape: how input on tape is read.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from broker.domain.decisions import ColumnChange
+from broker.domain.memory_prior import MemoryPrior
 from broker.domain.quantiles import KIND_PART, Learned, enough_of_kind
 
 #: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
@@ -26,6 +27,21 @@ class Change(ColumnChange):
     """
 
     source: Source = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class PriorLimits:
+    """How a prior becomes a request.
+
+    Attributes:
+        rank: percentile that it is worked out for.
+        margin_percent: that is added.
+        least_share: of the request below which no task asks, without the margin; nor for more than its reciprocal.
+    """
+
+    rank: float
+    margin_percent: float
+    least_share: float
 
 
 def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
@@ -70,6 +86,39 @@ def kind_change(task: Mapping[str, Any], asks_mb: Sequence[float], margin_percen
         f"{needed:.0f} MB are enough for {KIND_PART:.0%} of {len(asks_mb)} tasks of its kind, and {margin_percent:g} %"
     )
     asked = _with_margin(needed, margin_percent)
+    return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
+
+
+def prior_change(
+    task: Mapping[str, Any], prior: MemoryPrior | None, kind: Mapping[str, Any], limits: PriorLimits
+) -> Change | None:
+    """The change of the memory of a task without finished jobs to its prior; None: too few tasks, or not different.
+
+    Args:
+        task: its columns.
+        prior: of the memory; None where too few tasks are known.
+        kind: what tasks of its kind have in common, as columns.
+        limits: of the request.
+    """
+    if prior is None or not _can_change(task):
+        return None
+    bounded = min(max(prior.ask_mb, limits.least_share * prior.request_mb), prior.request_mb / limits.least_share)
+    named = ", ".join(f"{name} {value}" for name, value in kind.items() if value != "")
+    parts = [
+        f"{tasks} tasks and {jobs} jobs of {which} need {value:.0f} MB at p{limits.rank:g}"
+        for tasks, jobs, which, value in (
+            (prior.kind_tasks, prior.kind_jobs, "the kind", prior.kind_mb),
+            (prior.wider_tasks, prior.wider_jobs, "its processing type and cores", prior.wider_mb),
+        )
+        if not math.isnan(value)
+    ]
+    reason = (
+        f"prior of kind ({named}): {'; '.join(parts)}; with the request of {prior.request_mb:.0f} MB "
+        f"{prior.ask_mb:.0f} MB, and {limits.margin_percent:g} %"
+    )
+    if bounded != prior.ask_mb:
+        reason += f"; bounded by {limits.least_share:g} of the request"
+    asked = _with_margin(bounded, limits.margin_percent)
     return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
 
 

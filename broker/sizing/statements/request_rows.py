@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from broker.domain.arrays import Floats
 from broker.domain.instants import naive
+from broker.domain.memory_prior import UsedMemory
 from broker.domain.quantiles import Learned
 from broker.sizing.model.requests import FIRST_JOBS, LAST_JOBS, Change
 from broker.sizing.model.scout_values import DEFAULT_CORE_POWER, EndedJobs, TaskRequest, sample
@@ -96,14 +97,22 @@ WHERE (processingtype, transformation, release, cores) = (:processingtype, :tran
   AND ask_mb IS NOT NULL AND ramunit IS NOT DISTINCT FROM :ramunit AND evaluated_at > :since
   AND jeditaskid <> :task
 ORDER BY evaluated_at DESC LIMIT 200"""
+_USED_OF_KIND = """
+SELECT used_jobs, used_ln_sum, used_ln_square_sum, transformation = :transformation AND release = :release AS of_kind
+FROM broker.request_learned
+WHERE processingtype = :processingtype AND cores = :cores AND used_jobs > 0 AND ramunit IS NOT DISTINCT FROM :ramunit
+  AND evaluated_at > :since AND jeditaskid <> :task
+ORDER BY evaluated_at DESC, jeditaskid LIMIT 1000"""
 _KEEP = """
 INSERT INTO broker.request_learned (jeditaskid, evaluated_at, processingtype, transformation, release, cores, ramunit,
-    finished, killed, scouts, p50_mb, ask_mb, low_mb, high_mb, unknown)
+    finished, killed, scouts, p50_mb, ask_mb, low_mb, high_mb, unknown, used_jobs, used_ln_sum, used_ln_square_sum)
 VALUES (:task, :now, :processingtype, :transformation, :release, :cores, :ramunit, :finished, :killed,
-    CAST(:scouts AS jsonb), :p50, :ask, :low, :high, :unknown)
+    CAST(:scouts AS jsonb), :p50, :ask, :low, :high, :unknown, :used_jobs, :used_ln_sum, :used_ln_square_sum)
 ON CONFLICT (jeditaskid) DO UPDATE SET evaluated_at = excluded.evaluated_at, ramunit = excluded.ramunit,
     finished = excluded.finished, killed = excluded.killed, scouts = excluded.scouts, p50_mb = excluded.p50_mb,
-    ask_mb = excluded.ask_mb, low_mb = excluded.low_mb, high_mb = excluded.high_mb, unknown = excluded.unknown"""
+    ask_mb = excluded.ask_mb, low_mb = excluded.low_mb, high_mb = excluded.high_mb, unknown = excluded.unknown,
+    used_jobs = excluded.used_jobs, used_ln_sum = excluded.used_ln_sum,
+    used_ln_square_sum = excluded.used_ln_square_sum"""
 _RECORD = """
 INSERT INTO broker.request_changes (changed_at, agent_run, jeditaskid, source, active, before, after, reason)
 VALUES (:now, :run, :task, :source, :active, CAST(:before AS jsonb), CAST(:after AS jsonb), :reason)"""
@@ -198,12 +207,22 @@ def asks_of_kind(connection: sa.Connection, task: SizedTask, now: datetime, days
     return list(connection.scalars(sa.text(_ASKS_OF_KIND), asked))
 
 
+def used_of_kind(
+    connection: sa.Connection, task: SizedTask, now: datetime, days: float
+) -> tuple[list[UsedMemory], list[UsedMemory]]:
+    """What jobs of tasks used in so many days, the newest first: of its kind, and of its processing type and cores."""
+    asked = {**task.kind, "ramunit": task.row["ramunit"], "task": task.jeditaskid, "since": now - timedelta(days=days)}
+    found = [(row[3], UsedMemory(*row[:3])) for row in connection.execute(sa.text(_USED_OF_KIND), asked)]
+    return [one for of_kind, one in found if of_kind], [one for _, one in found]
+
+
 def keep(
     connection: sa.Connection,
     task: SizedTask,
     finished: int,
     scouts: Mapping[str, Any],
     learned: Learned,
+    used: UsedMemory,
     now: datetime,
 ) -> None:
     """Keep what was found of a task."""
@@ -211,7 +230,8 @@ def keep(
         **task.kind, "task": task.jeditaskid, "now": now, "ramunit": task.row["ramunit"], "finished": finished,
         "killed": learned.killed, "scouts": json.dumps(dict(scouts)), "p50": _known(learned.p50),
         "ask": _known(learned.ask), "low": _known(learned.low), "high": _known(learned.high),
-        "unknown": learned.reason,
+        "unknown": learned.reason, "used_jobs": used.jobs, "used_ln_sum": used.ln_sum,
+        "used_ln_square_sum": used.ln_square_sum,
     }  # fmt: skip
     connection.execute(sa.text(_KEEP), values)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from broker.sizing.answers.requests import TaskRequests, task_requests
 from broker.store.connection.database import Database
@@ -133,6 +135,83 @@ def test_a_new_task_asks_for_what_its_kind_needed(shared: Database, known: int, 
     size(shared)
     assert asked(shared)["ramcount"] == expected
     assert size(shared)[1] == []
+
+
+PRIOR = key("LEARNED_REQUESTS_PRIOR", "True")
+
+
+def others(database: Database, *tasks: tuple[int, str, str | None, str]) -> None:
+    """Tasks with ten jobs each: MB that every one used, transformation, unit, and when they were looked at."""
+    with database.begin() as connection:
+        for number, (mb, transformation, unit, at) in enumerate(tasks, 100):
+            values = {"n": number, "tf": transformation, "unit": unit, "at": at, "ln": math.log(mb)}
+            connection.execute(
+                sa.text(
+                    "INSERT INTO broker.request_learned (jeditaskid, evaluated_at, processingtype, transformation,"
+                    " release, cores, ramunit, finished, killed, scouts, unknown, used_jobs, used_ln_sum,"
+                    " used_ln_square_sum) VALUES (:n, :at, 'simul', :tf, '', 1, :unit, 10, 0, '{}', '-', 10, 10 * :ln,"
+                    " 10 * :ln * :ln)"
+                ),
+                values,
+            )
+        connection.exec_driver_sql("UPDATE doma_panda.jedi_tasks SET status = 'ready'")
+
+
+OWN = (1000, "Sim_tf.py", "MBPerCore", "2026-07-30")
+WIDER = (1000, "Other_tf.py", "MBPerCore", "2026-07-30")
+
+
+@pytest.mark.parametrize(
+    ("keys", "known", "expected"),
+    [
+        ([PRIOR], [OWN] * 2, 1556),  # 4000, 1000 and 1000 MB, each half of what is above: 1414 MB, + 10 %
+        ([PRIOR], [WIDER] * 2, 2200),
+        ([PRIOR], [OWN], 4000),
+        ([PRIOR], [OWN, WIDER], 2200),
+        ([PRIOR, LEARNED], [OWN] * 2, 1556),
+        ([LEARNED], [OWN] * 2, 4000),
+        ([], [OWN] * 2, 4000),
+        ([PRIOR], [(1000, "Sim_tf.py", "MB", "2026-07-30")] * 2, 4000),
+        ([PRIOR], [(1000, "Sim_tf.py", "MBPerCore", "2026-07-01")] * 2, 4000),
+        ([PRIOR], [(20, "Sim_tf.py", "MBPerCore", "2026-07-30")] * 9, 1100),  # no less than a quarter
+    ],
+)
+def test_a_new_task_asks_by_the_prior_of_its_kind(
+    shared: Database, keys: list[dict[str, Any]], known: list[Any], expected: int
+) -> None:
+    worked(shared, 0, *keys)
+    others(shared, *known)
+    size(shared)
+    assert asked(shared)["ramcount"] == expected
+    shown = {one.column: one for one in show(shared).values}["ramcount"]
+    assert shown.source == ("submission" if expected == 4000 else "kind")
+    if expected == 1556:
+        said = "2 tasks and 20 jobs of the kind need 1000 MB at p90"
+        assert shown.reason.startswith("ramcount 4000 -> 1556 MB: prior of kind (processingtype simul, transformation")
+        assert said in shown.reason and "with the request of 4000 MB 1414 MB, and 10 %" in shown.reason
+    assert ("bounded by 0.25" in shown.reason) == (expected == 1100)
+    assert size(shared)[1] == []
+
+
+def test_what_jobs_used_is_kept_for_the_tasks_after_it(shared: Database) -> None:
+    worked(shared, 5, killed=1)
+    size(shared)
+    logs = [math.log(1000 + number) for number in range(1, 6)] + [math.log(5000)]
+    [kept] = rows(shared, "SELECT used_jobs, used_ln_sum, used_ln_square_sum FROM broker.request_learned")
+    assert kept == (6, pytest.approx(sum(logs)), pytest.approx(sum(one * one for one in logs)))
+
+
+def test_its_own_scouts_decide_after_the_prior(shared: Database) -> None:
+    worked(shared, 0, PRIOR, SCOUTS)
+    others(shared, OWN, OWN)
+    size(shared)
+    assert asked(shared)["ramcount"] == 1556
+    changed = rows(shared, "SELECT source, reason FROM broker.request_changes")
+    assert [source for source, _ in changed] == ["kind"]
+    worked(shared, 5, PRIOR, SCOUTS)
+    others(shared, OWN, OWN)
+    size(shared)
+    assert asked(shared)["ramcount"] == 1104
 
 
 def test_a_dry_run_writes_nothing(shared: Database) -> None:
