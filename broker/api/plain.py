@@ -19,6 +19,8 @@ from pydantic import BaseModel
 
 from broker.domain.instants import aware
 
+_AS_THEY_ARE = frozenset({type(None), str, int, bool})
+
 
 def plain(value: Any) -> Any:
     """``value`` as objects, lists, texts, numbers, booleans and null. No limit (infinity) and no number are null.
@@ -26,7 +28,21 @@ def plain(value: Any) -> Any:
     Raises:
         TypeError: it holds something that is no data.
     """
-    if value is None or (isinstance(value, str | bool | int) and not isinstance(value, Enum)):
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if kind is dict:
+        return {name if type(name) is str else str(name): plain(one) for name, one in value.items()}
+    if kind is tuple or kind is list:
+        return [plain(one) for one in value]
+    return _of_a_subclass(value)
+
+
+def _of_a_subclass(value: Any) -> Any:
+    """As :func:`plain`, for what is none of the few types that most values are, which one look tells."""
+    if isinstance(value, str | int) and not isinstance(value, Enum):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -40,7 +56,8 @@ def plain(value: Any) -> Any:
 
 
 def _computed(value: BaseModel) -> dict[str, Any]:
-    return {name: plain(getattr(value, name)) for name in type(value).model_computed_fields}
+    computed = type(value).model_computed_fields
+    return {name: plain(getattr(value, name)) for name in computed} if computed else {}
 
 
 def _rarer(value: Any) -> Any:

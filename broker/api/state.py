@@ -28,11 +28,12 @@ from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.query_context import Asking
 from broker.store.scenarios.load_dump import read_clock
+from broker.store.schema import migrate
 
 T = TypeVar("T")
 LARGEST_ID = 2**63 - 1
 CATALOGUE_LASTS_S = 60.0
-_CATALOGUE = "catalogue"
+_CATALOGUE, _INSTALLATION = "catalogue", "installation"
 MOST_KNOWN = 10_000
 """Names that are remembered; who was not seen for longest is forgotten, with a full bucket."""
 
@@ -190,6 +191,15 @@ def made_lately(api: ApiState, name: str, lasts_s: float, make: Callable[[], T],
         found = make()
         api.kept[name] = (now_s, by, found)
     return cast(T, found)
+
+
+def installation_of(api: ApiState) -> str:
+    """The mode of the installed schema, looked for once a minute, as it hardly ever changes.
+
+    Raises:
+        SchemaMissing, SchemaOutdated, SchemaTooNew: as :func:`broker.store.schema.migrate.mode_of`.
+    """
+    return made_lately(api, _INSTALLATION, CATALOGUE_LASTS_S, lambda: migrate.mode_of(api.database))
 
 
 def _catalogue(connection: sa.Connection, api: ApiState) -> TableCatalogue:

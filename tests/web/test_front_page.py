@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +18,9 @@ from broker.grid.pages.grid_map import Site
 from broker.service.answers.flow import Flow, WorkFlow, last_60_minutes, shown_steps
 from broker.service.pages.front import change, figures, tiles
 from broker.store.connection.database import Database
+from broker.web.mounting import page_parts
+from tests.api.serving import TOKEN, client_of, serving, shipped
+from tests.web.conftest import BROWSER
 from tests.web.test_other_pages import figures as words_of
 
 HOUR = timedelta(hours=1)
@@ -136,3 +143,25 @@ def test_pictures_stay_pictures_where_names_are_hidden() -> None:
     assert not isinstance(kept["said"], Markup) and kept["said"] == "*** <b>"
     none = hidden({"editor": "smith", "drawn": Markup("<b>nobody</b>")})
     assert isinstance(none["drawn"], Markup)
+
+
+#: Asked more than once on purpose: a clock that goes on, and rows that two answers read in their own way.
+_AGAIN = ("SELECT clock_timestamp()", "SELECT panda_queue, data::text")
+
+
+def test_the_page_asks_the_database_each_thing_once(decided: Database, tmp_path: Path) -> None:
+    configuration = shipped()
+    asked: Counter[tuple[str, str]] = Counter()
+    with serving(decided, tmp_path, configuration, parts=page_parts(configuration, TOKEN, time.monotonic)) as site:
+        engine = site.app.state.api.database.engine
+
+        def note(*event: Any) -> None:
+            asked[" ".join(event[2].split()), str(event[3])] += 1
+
+        with client_of(site, BROWSER) as browser:
+            browser.get("/")
+            sa.event.listen(engine, "before_cursor_execute", note)
+            assert browser.get("/").status_code == 200
+    again = [what for (what, _), times in asked.items() if times > 1 and not what.startswith(_AGAIN)]
+    assert len(asked) > 20 and again == []
+    assert not any("EXISTS (SELECT FROM broker.chunk_states" in what for what, _ in asked)

@@ -20,7 +20,7 @@ def reasons(asking: Asking, filters: ReasonFilters | None = None) -> Reasons:
     """What waits now, by reason, against some time ago."""
     wanted = filters or ReasonFilters()
     before = asking.now - timedelta(seconds=wanted.compare_s)
-    waiting, considered = waiting_groups(asking.connection, asking.now, SUCH_AS)
+    waiting, considered = waiting_groups(asking, SUCH_AS)
     then = waited_at(asking.connection, before)
     waited = Counter({(one.brokerage, one.reason, one.main_reason or None): one.chunks for one in then})
     counted = totals_of_the_day(asking) if wanted.with_rules else {}

@@ -16,6 +16,7 @@ from broker.domain.decisions import StoredDecision
 from broker.domain.rejection_counts import RejectionCounts, rejection_counts
 from broker.history.answers.list_models import ReasonLine
 from broker.store.decisions.decision_rows import REASONS_ALONE, WITHOUT_WORK, by_id
+from broker.store.query_context import Asking
 from broker.store.summaries import chunk_states as states
 from broker.store.summaries.newest_states import newest_states, waiting_sums
 from broker.store.summaries.states_until import StateUntil, states_until
@@ -23,6 +24,7 @@ from broker.store.summaries.states_until import StateUntil, states_until
 LOOKED_BACK = timedelta(hours=24)
 #: Of so many chunks at most a list reads the decisions themselves; what it counts comes from the counts of the cycles.
 MOST_READ = 200
+_IS_PAST = "a later cycle has changed the states"
 
 
 class Decided:
@@ -153,18 +155,18 @@ def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[Chunk
         return [one for one in every if one.outcome != "brokered"], dict(Counter(one.brokerage for one in every))
     since = now - LOOKED_BACK
     waiting = states.list_states(connection, seen_since=since, waiting=True)
-    return _listed(connection, waiting), states.count_listed(connection, since)
+    return _listed(connection, waiting), states.count_listed(connection, since)[0]
 
 
-def waiting_groups(connection: sa.Connection, now: datetime, such_as: int) -> tuple[list[ReasonLine], dict[str, int]]:
-    """What waits at ``now`` by reason, with some of its tasks, and how many states there are of all, by brokerage."""
-    if not states.decided_after(connection, now):
-        since = now - LOOKED_BACK
-        rows = waiting_sums(connection, since, such_as)
-        return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in rows], states.count_listed(
-            connection, since
-        )
-    waiting, considered = waiting_states(connection, now)
+def waiting_groups(asking: Asking, such_as: int) -> tuple[list[ReasonLine], dict[str, int]]:
+    """What waits by reason, with some of its tasks, and how many states there are of all, by brokerage."""
+    since = asking.now - LOOKED_BACK
+    considered, last = states.count_listed(asking.connection, since)
+    asking.kept[_IS_PAST] = last is not None and last > asking.now
+    if not asking.kept[_IS_PAST]:
+        rows = waiting_sums(asking.connection, since, such_as)
+        return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in rows], considered
+    waiting, considered = waiting_states(asking.connection, asking.now)
     groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
     for state in waiting:
         groups[state.brokerage, state.reason, state.main_code].append(state)
@@ -258,19 +260,27 @@ Brokered = tuple[str, int, datetime]
 """Brokerage, task, and when it was last brokered."""
 
 
-def waiting_long(connection: sa.Connection, now: datetime, before: datetime) -> tuple[list[ChunkState], list[Brokered]]:
-    """Of the states at ``now`` those that have waited since before an instant, and the tasks that were brokered.
+def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], list[Brokered]]:
+    """Of the states those that have waited since before an instant, and the tasks that were brokered.
 
     Where nothing waits for so long no brokered task is read.
     """
-    if states.decided_after(connection, now):
-        every = chunk_states(connection, now)
+    connection = asking.connection
+    if _is_past(asking):
+        every = chunk_states(connection, asking.now)
         late = [one for one in every if one.waiting_since and one.waiting_since < before]
         done = [one for one in every if one.outcome == "brokered" and one.assigned]
         return late, [(one.brokerage, one.jeditaskid, one.decided_at) for one in done]
-    since = now - LOOKED_BACK
+    since = asking.now - LOOKED_BACK
     late = _listed(connection, states.list_states(connection, seen_since=since, waiting_before=before))
     return late, states.brokered_tasks(connection, since) if late else []
+
+
+def _is_past(asking: Asking) -> bool:
+    """Whether a later cycle has changed the states; looked for once in a transaction."""
+    if _IS_PAST not in asking.kept:
+        asking.kept[_IS_PAST] = states.decided_after(asking.connection, asking.now)
+    return bool(asking.kept[_IS_PAST])
 
 
 def _listed(connection: sa.Connection, found: Sequence[states.ListedState]) -> list[ChunkState]:

@@ -82,7 +82,7 @@ USABLE = ("ok", "shrunk")
 def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
     """All alarms: those at which nobody looks yet, the gravest first, then those that last longest."""
     used = limits or load_limits(asking.config)
-    late, brokered = waiting_long(asking.connection, asking.now, asking.now - timedelta(hours=used.starving_hours))
+    late, brokered = waiting_long(asking, asking.now - timedelta(hours=used.starving_hours))
     tasks = sorted({one.jeditaskid for one in late} | {task for _, task, _ in brokered})
     in_share = read_task_shares(asking.connection, asking.catalogue, tasks)
     since = asking.now - timedelta(hours=used.flapping_hours)

@@ -15,6 +15,8 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 STEPS, STEP_S, FIRST_STEPS_S = 24, 3600, 300
 """Steps that are shown, and how long each is: shorter ones in the first two hours of an installation."""
 
+_FIRST = "when decisions were first counted"
+
 
 class Flow(Answer):
     """A stream of work: how much of it in the last hour, in the hour a day before, and in each step until now.
@@ -68,10 +70,18 @@ def _percent(failed: float | None, finished: float | None) -> float | None:
     return 100.0 * (failed or 0.0) / ended if ended else None
 
 
+def first_counted(asking: Asking) -> datetime | None:
+    """When decisions were first counted in the last day; None: never. Looked for once in a transaction."""
+    if _FIRST not in asking.kept:
+        asking.kept[_FIRST] = flow_reads.first_bucket(asking.connection, asking.now - DAY)
+    found: datetime | None = asking.kept[_FIRST]
+    return found
+
+
 def work_flow(asking: Asking) -> WorkFlow:
     """How work flows now, from what is counted while it happens: no job or decision is read."""
     now, connection = asking.now, asking.connection
-    first = flow_reads.first_bucket(connection, now - DAY)
+    first = first_counted(asking)
     step_s = FIRST_STEPS_S if first is None or now - first < 2 * HOUR else STEP_S
     starts = _starts(now, step_s)
     until = now + timedelta(seconds=FIRST_STEPS_S)
@@ -79,8 +89,8 @@ def work_flow(asking: Asking) -> WorkFlow:
     placed = flow_reads.placed(connection, min(starts[0], now - HOUR), until, of_jobs)
     earlier = flow_reads.placed(connection, now - DAY - HOUR, now - DAY, of_jobs)
     ended = flow_reads.ended(connection, now - DAY - 3 * HOUR, until)
-    waited = flow_reads.waiting(connection, starts[0], until, step_s)
-    before = flow_reads.waiting(connection, now - DAY - HOUR, now - DAY, STEP_S)
+    waited = flow_reads.waiting(connection, starts[0], until, step_s, offered())
+    before = flow_reads.waiting(connection, now - DAY - HOUR, now - DAY, STEP_S, offered())
     seen = shown_steps(starts, [at for at, _, _ in waited], step_s)
     last = max((at for at, _, _ in waited), default=None)
     last_before = max((at for at, _, _ in before), default=None)
@@ -100,10 +110,7 @@ def work_flow(asking: Asking) -> WorkFlow:
         started=_ended(now, flow_reads.started(connection, now - DAY - 3 * HOUR, until)),
         finished=_ended(now, [(at, finished) for at, finished, _ in ended]),
         failed=_ended(now, [(at, failed) for at, _, failed in ended]),
-        by_reason={
-            code: _stepped(seen, [(at, chunks) for at, other, chunks in waited if other == code], step_s)
-            for code in {code for _, code, _ in waited}
-        },
+        by_reason=_by_reason(seen, waited),
     )
 
 
@@ -123,18 +130,34 @@ def shown_steps(starts: Sequence[datetime], counted: Iterable[datetime], step_s:
     return found[:-1] if len(found) > 1 and found[-1] == starts[-1] else found
 
 
+def _by_reason(
+    shown: Sequence[datetime], waited: Iterable[tuple[datetime, str, float]]
+) -> dict[str, tuple[float, ...]]:
+    """What waited at the end of each step, of which the instants are the starts already, by reason."""
+    found: defaultdict[str, dict[datetime, float]] = defaultdict(dict)
+    for at, code, chunks in waited:
+        found[code][at] = float(chunks)
+    return {code: tuple(sums.get(at, 0.0) for at in shown) for code, sums in found.items()}
+
+
 def _stepped(shown: Sequence[datetime], found: Iterable[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
     """Sums by step."""
+    sums = _by_step(found, step_s)
+    return tuple(sums[at] for at in shown)
+
+
+def _by_step(found: Iterable[tuple[datetime, float]], step_s: int) -> defaultdict[datetime, float]:
     sums: defaultdict[datetime, float] = defaultdict(float)
     for at, value in found:
         sums[bucket_of(at, step_s)] += value
-    return tuple(sums[at] for at in shown)
+    return sums
 
 
 def _summed(starts: Sequence[datetime], found: Sequence[tuple[datetime, float]], step_s: int) -> tuple[float, ...]:
     """Sums by step from the first in which there is anything: a later one in which there is nothing is 0."""
-    known = shown_steps(starts, [at for at, _ in found], step_s)
-    return _stepped([at for at in starts if known and known[0] <= at <= known[-1]], found, step_s)
+    sums = _by_step(found, step_s)
+    known = shown_steps(starts, list(sums), step_s)
+    return tuple(sums[at] for at in starts if known and known[0] <= at <= known[-1])
 
 
 def _ended(now: datetime, by_hour: Sequence[tuple[datetime, float]]) -> Flow:

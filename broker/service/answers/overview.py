@@ -11,12 +11,13 @@ import sqlalchemy as sa
 
 from broker.gdpconfig.publish import FIRST_READING
 from broker.grid.answers.grid import day_counts, totals_of_the_day
-from broker.service.statements import flow_reads, overview_reads
+from broker.service.answers.flow import DAY, first_counted
+from broker.service.statements import overview_reads
 from broker.service.statements.overview_reads import Found
 from broker.store.query_context import Answer, Asking, OverTime
 from broker.store.summaries.reason_counts import outcome_counts
 
-SHOWN = timedelta(hours=24)
+SHOWN = DAY
 STEPS = 48
 SHORT_RANGES_H = (1.0, 6.0)
 SHORTEST_STEP_S = 300.0
@@ -73,7 +74,7 @@ class RejectionMap(Answer):
 
 def hours_known(asking: Asking) -> float:
     """How many hours back a plot goes where nobody chose: as far as something is known, a day at most."""
-    first = flow_reads.first_bucket(asking.connection, asking.now - SHOWN)
+    first = first_counted(asking)
     known_h = SHOWN / timedelta(hours=1) if first is None else (asking.now - first) / timedelta(hours=1)
     return next((hours for hours in SHORT_RANGES_H if known_h <= hours), SHOWN / timedelta(hours=1))
 

@@ -26,6 +26,7 @@ from broker.store.service.health import HEALTHY_WITHIN_S
 from broker.store.service.leases import LeaseRow
 
 WELL = ("done", "running")
+_STORED = "what is stored about agents"
 
 
 @dataclass(frozen=True)
@@ -119,20 +120,40 @@ def _configuration(file: Path, changed_ns: int, size_bytes: int) -> AgentsConfig
 
 def agent_lines(asking: Asking, installation: str = STANDALONE) -> Iterator[AgentLine]:
     """All agents of this installation, in the order in which work passes through them."""
-    connection = asking.connection
-    now = database_clock(connection)
     file = config_file("agents.yaml", asking.config)
     known = file.stat()
     configuration = _configuration(file, known.st_mtime_ns, known.st_size)
-    held = leases.in_use(leases.find_all(connection))
-    last = agent_runs.last_runs(connection)
-    divided = any(not led_by(row.name)[1].is_whole for row in held)
-    last_of_parts = agent_runs.last_runs_of_parts(connection) if divided else {}
-    lately, pauses = cycles_lately(connection, now), held_pauses(connection)
+    stored = _stored(asking)
     for name in registry.NAMES:
-        paused = next((one for one in pauses if one.agent in (name, ALL)), None)
-        leading = Leading.of(name, held, last.get(name), last_of_parts)
-        yield _agent(configuration, installation, name, leading, lately.get(name), paused, now)
+        paused = next((one for one in stored.pauses if one.agent in (name, ALL)), None)
+        leading = Leading.of(name, stored.held, stored.last.get(name), stored.last_of_parts)
+        yield _agent(configuration, installation, name, leading, stored.lately.get(name), paused, stored.now)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    now: datetime
+    held: Sequence[LeaseRow]
+    last: Mapping[str, LastRun]
+    last_of_parts: Mapping[str, LastRun]
+    lately: Mapping[str, Cycles]
+    pauses: Sequence[Pause]
+
+
+def _stored(asking: Asking) -> _Stored:
+    """What is stored about agents; looked for once in a transaction."""
+    if _STORED not in asking.kept:
+        connection = asking.connection
+        now = database_clock(connection)
+        held = leases.in_use(leases.find_all(connection))
+        last = agent_runs.last_runs(connection)
+        divided = any(not led_by(row.name)[1].is_whole for row in held)
+        last_of_parts = agent_runs.last_runs_of_parts(connection) if divided else {}
+        asking.kept[_STORED] = _Stored(
+            now, held, last, last_of_parts, cycles_lately(connection, now), held_pauses(connection)
+        )
+    found: _Stored = asking.kept[_STORED]
+    return found
 
 
 def _agent(

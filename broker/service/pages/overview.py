@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.guarded_route import allow
-from broker.api.state import At, State, asking
+from broker.api.state import At, State, asking, installation_of
 from broker.grid.answers.links import links
 from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues, ShareLine, Shares
 from broker.grid.answers.nuclei import nuclei
@@ -30,7 +30,6 @@ from broker.service.answers.models import ServiceAnswer
 from broker.service.answers.overview import Activity, activity, cycle_times, hours_known
 from broker.service.answers.service import service_answer
 from broker.service.pages.front import figures, is_ill, tiles, waiting_by_code, what_waits
-from broker.store.schema import migrate
 from broker.web.pictures.bars import histogram
 from broker.web.pictures.over_time import Mark, outcomes_over_time, sparkline
 from broker.web.rendering import for_reader, page_router, show
@@ -45,13 +44,15 @@ MapBy = Literal["place", "tier"]
 @allow(READ)
 def overview(request: Request, api: State, at: At = None, hours: SomeHours = None) -> Response:
     """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
-    installation = migrate.mode_of(api.database)
+    installation = installation_of(api)
     with asking(api, at) as asked:
         shown_h = hours or hours_known(asked)
         waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=shown_h))
         flowing, shared, found = work_flow(asked), shares(asked), queues(asked, with_decisions=False)
-    with asking(api, api.now()) as asked:
-        running = service_answer(asked, installation)
+        running = service_answer(asked, installation) if at is None else None
+    if running is None:
+        with asking(api, api.now()) as asked:
+            running = service_answer(asked, installation)
     drawn = _activity_picture(for_reader(request, lately))
     answers = {
         "service": running,
@@ -114,7 +115,7 @@ def _activity_picture(found: Activity) -> Markup:
 @allow(READ)
 def service(request: Request, api: State) -> Response:
     """The page ``/service``: agents with their cycles, processes, and sources with their ages."""
-    installation = migrate.mode_of(api.database)
+    installation = installation_of(api)
     with asking(api, api.now()) as asked:
         running, times, wrong = service_answer(asked, installation), cycle_times(asked), alarms(asked)
     drawn = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}

@@ -32,6 +32,7 @@ from broker.domain.classification import (
 )
 from broker.domain.instants import naive
 from broker.snapshot.source import JobStatistics
+from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 
 #: Jobs that were touched in this time are samples.
@@ -236,8 +237,10 @@ def read_share_counts(
     """The counts, and when PanDA's statistics were made; None for jobs that are counted now."""
     if statistics == "live":
         columns = ("gshare", "computingsite", "jobstatus", "corecount")
-        query = sa.text(_COUNT_JOBS_OF_SHARES.format(active=catalogue.source("jobsactive4", columns)))
-        return [ShareCount(*row) for row in connection.execute(query)], None
+        query = _COUNT_JOBS_OF_SHARES.format(active=catalogue.source("jobsactive4", columns))
+        # a row for each share and queue: read past the layers that look up columns by name
+        with Database.raw(connection).cursor(binary=True) as cursor:
+            return [ShareCount(*row) for row in cursor.execute(query).fetchall()], None
     source = catalogue.source("jobs_share_stats", ("ts", "gshare", "jobstatus", "hs"))
     counts = [
         ShareCount(*row) for row in connection.execute(sa.text(_READ_STATISTICS_OF_SHARES.format(statistics=source)))

@@ -293,6 +293,8 @@ def count_waiting(connection: sa.Connection, seen_since: datetime) -> dict[tuple
     return {(brokerage, reason, main): number for brokerage, reason, main, number in rows}
 
 
+_COUNT_LISTED = """
+    SELECT brokerage, count(*), max(last_seen_at) FROM broker.chunk_states WHERE last_seen_at > %s GROUP BY brokerage"""
 _SINCE_BY_TASK = """
     SELECT DISTINCT ON (jeditaskid) jeditaskid, min(waiting_since) FROM broker.chunk_states
     WHERE last_seen_at > %s GROUP BY jeditaskid, brokerage
@@ -305,12 +307,11 @@ def waiting_since_by_task(connection: sa.Connection, seen_since: datetime) -> di
         return dict(cursor.execute(_SINCE_BY_TASK, [seen_since]).fetchall())
 
 
-def count_listed(connection: sa.Connection, seen_since: datetime) -> dict[str, int]:
-    """How many states :func:`list_states` has, by brokerage."""
-    statement = sa.text(
-        "SELECT brokerage, count(*) FROM broker.chunk_states WHERE last_seen_at > :since GROUP BY brokerage"
-    )
-    return {name: int(number) for name, number in connection.execute(statement, {"since": seen_since})}
+def count_listed(connection: sa.Connection, seen_since: datetime) -> tuple[dict[str, int], datetime | None]:
+    """How many states :func:`list_states` has, by brokerage, and when a cycle last decided about one of them."""
+    with Database.raw(connection).cursor(binary=True) as cursor:
+        rows = cursor.execute(_COUNT_LISTED, [seen_since]).fetchall()
+    return {name: number for name, number, _ in rows}, max((last for _, _, last in rows), default=None)
 
 
 def waiting_by_reason(

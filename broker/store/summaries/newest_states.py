@@ -66,14 +66,20 @@ def newest_states(connection: sa.Connection, seen_since: datetime, most: int, *,
     return [NewestStates(*key, sorted(some, key=lambda one: -one.decision)) for key, some in found.items()]
 
 
+# grouped by three texts once only: the tasks of a reason are then told apart and sorted by numbers
 _WAITING = """
-    WITH tasks AS (
-        SELECT brokerage, reason, main_reason, jeditaskid, count(*) AS chunks, min(waiting_since) AS oldest
-        FROM broker.chunk_states WHERE last_seen_at > %s AND waiting_since IS NOT NULL GROUP BY 1, 2, 3, 4
-    )
-    SELECT brokerage, reason, main_reason, sum(chunks)::bigint, count(*), min(oldest),
-        (array_agg(jeditaskid ORDER BY oldest, jeditaskid))[1:%s]
-    FROM tasks GROUP BY 1, 2, 3 ORDER BY brokerage COLLATE "C", reason, main_reason"""
+    SELECT brokerage, reason, main_reason, chunks, sums.tasks, sums.oldest, sums.such_as FROM (
+        SELECT brokerage, reason, main_reason, count(*) AS chunks,
+            array_agg(jeditaskid) AS numbers, array_agg(waiting_since) AS sinces
+        FROM broker.chunk_states WHERE last_seen_at > %s AND waiting_since IS NOT NULL GROUP BY 1, 2, 3
+    ) AS waiting, LATERAL (
+        WITH tasks AS MATERIALIZED (
+            SELECT number, min(since) AS oldest FROM unnest(numbers, sinces) AS chunk (number, since) GROUP BY 1)
+        SELECT count(*) AS tasks, min(oldest) AS oldest,
+            ARRAY(SELECT number FROM tasks ORDER BY oldest, number LIMIT %s) AS such_as
+        FROM tasks
+    ) AS sums
+    ORDER BY brokerage COLLATE "C", reason, main_reason"""
 
 
 WaitingRow = tuple[str, str, str, int, int, datetime, Sequence[int]]

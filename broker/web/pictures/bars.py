@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from markupsafe import Markup, escape
 
@@ -22,7 +22,10 @@ Attribute = str | float | int | None
 def element(name: str, inner: Iterable[Markup] | str = (), **attributes: Attribute) -> Markup:
     """One element; ``class_`` is ``class``, ``_`` in names is ``-``; what is None is left away."""
     written = "".join([f' {_named(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None])
-    body = escape(visible(inner)) if isinstance(inner, str) else Markup("").join(inner)
+    if isinstance(inner, str):
+        body: str = escape(visible(inner))
+    else:
+        body = "".join([one if type(one) is Markup else escape(one) for one in inner])
     # what was put in is escaped, or was markup already
     return Markup(f"<{name}{written}>{body}</{name}>")  # noqa: S704
 
@@ -35,7 +38,13 @@ def _named(key: str) -> str:
 def _escaped(value: Attribute) -> str:
     if isinstance(value, float):
         return f"{value:.1f}".removesuffix(".0")
-    return escape(visible(value)) if isinstance(value, str) else str(value)
+    return _written(value) if isinstance(value, str) else str(value)
+
+
+@lru_cache(maxsize=2048)
+def _written(value: str) -> str:
+    """An attribute's text, escaped: of a picture with many shapes most have the same."""
+    return str(escape(visible(value)))
 
 
 def part(value: float, largest: float) -> str:

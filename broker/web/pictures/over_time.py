@@ -107,15 +107,14 @@ def outcomes_over_time(
     wide = max(1.0, WIDTH * step_s / (until - since).total_seconds() - 2)
     drawn: list[Markup] = []
     for at, found in steps:
-        bottom = HEIGHT
+        bottom, x, clock, instant = HEIGHT, WIDTH * place(at), f"{at:%H:%M} UTC", at.isoformat()
         for outcome in (*OUTCOMES, *sorted(set(found) - set(OUTCOMES))):
             if found.get(outcome):
                 tall = HEIGHT * found[outcome] / largest
                 bottom -= tall
-                said = [element("title", f"{at:%H:%M} UTC {outcome}: {found[outcome]:,}")]
-                x = WIDTH * place(at)
+                said = [element("title", f"{clock} {outcome}: {found[outcome]:,}")]
                 box = {"x": x, "y": bottom, "width": min(wide, WIDTH - x), "height": tall}
-                drawn.append(element("rect", said, class_=f"outcome-{outcome}", data_at=at.isoformat(), **box))
+                drawn.append(element("rect", said, class_=f"outcome-{outcome}", data_at=instant, **box))
     total = sum(sum(found.values()) for _, found in steps)
     said_all = f"{total:,} chunks decided by outcome, and {len(marks)} changes of the tuning and the grid"
     return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M UTC"))

@@ -72,7 +72,7 @@ def test_a_filtered_list_is_that_of_all_tasks(
 
 
 def test_what_waits_by_reason_adds_up_to_the_states(asked: Asking) -> None:
-    groups, considered = waiting_groups(asked.connection, NOW, 3)
+    groups, considered = waiting_groups(asked, 3)
     states, of_all = waiting_states(asked.connection, NOW)
     assert considered == of_all and sum(one.chunks for one in groups) == len(states) > 20
     for one in groups:
