@@ -165,7 +165,8 @@ def one_job(request: Request, api: State, pandaid: Id) -> Response:
 
 def job_sentence(found: JobAnswer) -> str:
     """What is with a job, in one sentence. Pure."""
-    where = f" at {found.computingsite}" if found.computingsite else ""
+    is_given = found.jobstatus == "assigned" and found.started_at is None
+    where = f" {'to' if is_given else 'at'} {found.computingsite}" if found.computingsite else ""
     if found.failures:
         one = found.failures[0]
         return f"It failed{where}: {one.meaning.rstrip('.')} ({one.error}); {FAULTS.get(one.fault, one.fault)}."
