@@ -30,8 +30,7 @@ from broker.feeds.model.cric.catalogue import (
 from broker.feeds.model.cric.closeness import CLOSENESS_KEY, closeness_table
 from broker.feeds.model.cric.endpoints import closed, endpoint_table
 from broker.feeds.model.cric.places import place_table
-from broker.feeds.model.cric.queues import panda_site_table, queue_table, site_table, tag_table
-from broker.feeds.model.cric.relations import relation_table
+from broker.feeds.model.cric.queues import panda_site_table, queue_table, relation_table, site_table, tag_table
 from broker.feeds.model.rows import Key, MappedTable
 from broker.feeds.statements import table_writing
 from broker.fetching.documents import Document

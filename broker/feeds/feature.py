@@ -10,7 +10,7 @@ FEATURE = Feature(
     agents={
         "cric": "agents.feeds.cric:CricAgent",
         "sites": "agents.feeds.sites:SitesAgent",
-        "rucio_space": "agents.feeds.rucio_space:RucioSpaceAgent",
+        "rucio_space": "agents.feeds.rucio_quota:RucioSpaceAgent",
         "rucio_replicas": "agents.feeds.rucio_replicas:RucioReplicasAgent",
         "rucio_quota": "agents.feeds.rucio_quota:RucioQuotaAgent",
         "network": "agents.feeds.network:NetworkAgent",

@@ -9,8 +9,15 @@ import pytest
 from broker.feeds.model.cric.catalogue import DOCUMENTS, name_by_address, name_by_shape
 from broker.feeds.model.cric.closeness import closeness_table
 from broker.feeds.model.cric.endpoints import closed, endpoint_table
-from broker.feeds.model.cric.queues import RANGES, panda_site_table, queue_table, site_table, tag_table
-from broker.feeds.model.cric.relations import relation_table, split_role
+from broker.feeds.model.cric.queues import (
+    RANGES,
+    panda_site_table,
+    queue_table,
+    relation_table,
+    site_table,
+    split_role,
+    tag_table,
+)
 from broker.feeds.model.rows import MappedTable
 from broker.fetching.documents import DocumentRefused
 from broker.simulation.model.demo.grid_documents import GridSize, cric_documents, endpoint_name

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.feeds.model.cric.endpoints import COLUMNS as ENDPOINT_COLUMNS
-from broker.feeds.model.cric.queues import ACTIVE
-from broker.feeds.model.cric.relations import relation_table
+from broker.feeds.model.cric.queues import ACTIVE, relation_table
 from broker.feeds.model.rows import Key, MappedTable
 from broker.feeds.model.rucio.space import COLUMNS as SPACE_COLUMNS, GB
 from broker.feeds.model.sites_file.declared import DEFAULTS, Grid, Queue, Site, Slot, Storage
