@@ -14,9 +14,8 @@ import numpy as np
 
 from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, StageTimes
 from broker.brokerages.job.alternatives import with_chosen_ways
-from broker.brokerages.job.assign import assign_chunks
+from broker.brokerages.job.assign import assign_chunks, assign_together, with_plan
 from broker.brokerages.job.assigned import CANDIDATES_FULL_REASON, AssignedChunk
-from broker.brokerages.job.global_assignment import assign_together, with_plan
 from broker.brokerages.job.job_rows import job_rows
 from broker.codec.cut_codec import CutEncoder, cycle_work
 from broker.codec.work_codec import Body, StoredWork, WorkCorruptError, WorkEncoder, joined_work, missing_columns

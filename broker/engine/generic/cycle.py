@@ -27,8 +27,8 @@ from broker.engine.job.chunk_result import Block
 from broker.engine.job.count_facts import JobCountReading
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.facts import CycleFacts
-from broker.engine.job.initial_list import InitialCandidates, InitialList, RefusedNames
 from broker.engine.job.input_faults import INPUT_FAULTS
+from broker.engine.job.steps import InitialCandidates, InitialList, RefusedNames
 from broker.engine.shared.answer import UNKNOWN_NAME
 from broker.rules.contract import Load, Reason
 from broker.snapshot.snapshot import Snapshot

@@ -25,9 +25,8 @@ from broker.engine.job.chunk_result import Block, ChunkResult, job_legend
 from broker.engine.job.count_facts import LoadDetailFacts, accounting_keys_of
 from broker.engine.job.data_facts import DataFacts, InputLimits, gather_data
 from broker.engine.job.facts import CycleFacts, candidate_row, grid_facts, job_facts
-from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
-from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, chunk_limits, job_groups
+from broker.engine.job.steps import LIMIT_KEYS, STEP_KEYS, RefusedNames, chunk_limits, job_groups
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, evaluate, prepare

@@ -22,10 +22,9 @@ from broker.engine.job.count_facts import (
     transferring,
 )
 from broker.engine.job.data_facts import BlockInput, DataFacts
-from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.nucleus_facts import NucleusStats, nucleus_facts, nucleus_pair_facts, nucleus_stats
 from broker.engine.job.running import RunningInputs, running_of_kinds
-from broker.engine.job.steps import JobSteps
+from broker.engine.job.steps import JobSteps, RefusedNames
 from broker.snapshot.snapshot import Snapshot
 
 #: Event-service tasks from this priority on count as high. Source: PanDA production brokerage, derived values.

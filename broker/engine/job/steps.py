@@ -3,30 +3,222 @@
 The gdpconfig keys that a job brokerage reads beside its rules, and the limits of a chunk that they set.
 
 Which chunks are express. Source: ATLAS Production Job Brokerage, urgent tasks.
+
+The first list of candidates of each chunk: every queue, the queues that the task names, or those near unmerged files.
+Source: ATLAS Production Job Brokerage, preliminary candidates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts
-from broker.domain.queues import TIGHTENING_KEYS
+from broker.domain.arrays import Bools, Floats, Ints, Kept, Texts
+from broker.domain.queues import TIGHTENING_KEYS, QueueTable
 from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import JobCountReading
-from broker.engine.job.initial_list import InitialList
 from broker.engine.job.input_lookup import InputLookup
 from broker.engine.job.learned_running import AS_RUNNING, PRIOR
 from broker.engine.job.placement import Placement
 from broker.engine.job.running import Running
-from broker.engine.job.snapshot_reading import SnapshotReading
+from broker.engine.job.snapshot_reading import SnapshotReading, is_parent
 from broker.engine.job.veto import Veto
+from broker.engine.shared.answer import UNKNOWN_NAME
 from broker.gdpconfig import Tuning
-from broker.rules.contract import Options, Step
+from broker.rules.contract import Options, Reason, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.queue_health import group_sizes
+
+#: Names that a task or its dataset gives and that are no candidate, each with one of the codes below.
+RefusedNames = tuple[tuple[str, str], ...]
+#: Beside a name that no queue has: the queue is none of production; the unified queue has no pseudo-queue.
+NOT_PRODUCTION, NO_PSEUDO_QUEUE = "not_production", "no_pseudo_queue"
+#: A merge stays near its unmerged files for this long. Source: ATLAS Production Job Brokerage, preliminary candidates.
+MERGE_PREASSIGNMENT_S = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class InitialCandidates:
+    """The first candidates of T chunks: ``initial`` (T, Q); ``one_preassigned``, ``listed`` (T,); and refused names."""
+
+    initial: Bools
+    one_preassigned: Bools
+    listed: Bools
+    refused: list[RefusedNames]
+
+
+class InitialListOptions(Options):
+    """Who is a candidate before any rule.
+
+    Attributes:
+        test_queues: queues with "test" in their name are candidates too.
+        merge_frozen_hours: a merge keeps its place until the task has also been frozen for so long.
+        preassigned_parents: a unified queue that a task names stands for itself too, beside its pseudo-queues.
+        premerge_parents: a merge goes to the queue of its unmerged files itself and to those that read its output
+            endpoint, unified queues and pseudo-queues alike.
+        any_named_queue: a queue that a task names is a candidate whether it is of production or not.
+    """
+
+    test_queues: bool = False
+    merge_frozen_hours: float = 0.0
+    preassigned_parents: bool = False
+    premerge_parents: bool = False
+    any_named_queue: bool = False
+
+
+class InitialList(Step):
+    """The candidates before any rule."""
+
+    gives: ClassVar[tuple[Reason, ...]] = (
+        Reason(
+            code=NOT_PRODUCTION,
+            title="the task names a queue that runs no production jobs, or has no cloud",
+            violation="the queue runs no production jobs, or has no cloud",
+            no_candidate="that the task names runs production jobs",
+            who="you",
+            cure="Name a queue that runs production jobs, or none; `broker queues` lists all queues.",
+        ),
+        Reason(
+            code=NO_PSEUDO_QUEUE,
+            title="the task names a unified queue that serves no resource type",
+            no_candidate="that the task names serves a resource type",
+            who="you",
+            cure="Name another queue, or operators give the queue a resource type.",
+        ),
+    )
+
+    name = "initial_list"
+    title = "Which queues are candidates before any rule, and what a name in a task stands for"
+    options: InitialListOptions = InitialListOptions()
+
+    def everybody(self, snapshot: Snapshot) -> Bools:
+        """(Q,): the candidates of a chunk whose task names no queue."""
+        everyone = snapshot.unified.runs_production & (self.options.test_queues | ~snapshot.unified.is_test)
+        return np.asarray(everyone[snapshot.queues.unified] & ~is_parent(snapshot.queues))
+
+    def candidates(self, work: WorkTable, snapshot: Snapshot) -> InitialCandidates:
+        """The first candidates of the chunks, which have columns (T,)."""
+        initial = np.repeat(self.everybody(snapshot)[None, :], len(work), axis=0)
+        one_preassigned, listed = np.zeros(len(work), dtype=np.bool_), np.zeros(len(work), dtype=np.bool_)
+        refused: list[RefusedNames] = [()] * len(work)
+        cache: dict[tuple[str, bool], tuple[Bools, int, RefusedNames]] = {}
+        names, now_s = zip(work.site.tolist(), work.master_site.tolist(), strict=True), snapshot.now_s
+        for row in (row for row, (site, master) in enumerate(names) if site or master):
+            key = self._named_queues(work, row, now_s)
+            if key is None:
+                continue
+            if key not in cache:
+                cache[key] = self._named(snapshot, *key)
+            initial[row], number, refused[row] = cache[key]
+            one_preassigned[row] = not key[1] and number <= 1
+            listed[row] = not one_preassigned[row]
+        return InitialCandidates(initial, one_preassigned, listed, refused)
+
+    def _named_queues(self, work: WorkTable, row: int, now_s: float) -> tuple[str, bool] | None:
+        site, master_site = work.site[row], work.master_site[row]
+        if site and not master_site:
+            return site, False
+        if master_site and not self._merge_timed_out(work, row, now_s):
+            return master_site, True
+        return None
+
+    def _merge_timed_out(self, work: WorkTable, row: int, now_s: float) -> bool:
+        created, modified = work.master_creationtime_s[row], work.master_modificationtime_s[row]
+        frozen = work.frozentime_s[row]
+        touched = modified == modified and created == created and modified != created
+        failing = frozen == frozen and (
+            self.options.merge_frozen_hours == 0 or now_s - frozen > self.options.merge_frozen_hours * 3600.0
+        )
+        return bool(touched and failing and now_s - modified > MERGE_PREASSIGNMENT_S)
+
+    def _named(self, snapshot: Snapshot, names: str, near_storage: bool) -> tuple[Bools, int, RefusedNames]:
+        """The candidates of one list of names, how many they are, and the names that give none."""
+        queues = snapshot.queues
+        wanted = [name.strip() for name in names.split(",") if name.strip()]
+        if near_storage and self.options.premerge_parents:
+            return self._sharing(snapshot, wanted)
+        able, named = snapshot.unified.runs_production[queues.unified], names_of(snapshot)
+        mask: Bools = np.zeros(len(queues), dtype=np.bool_)
+        for name in wanted:
+            mask[named.called(name)] = True
+        if not self.options.preassigned_parents:
+            mask &= ~is_parent(queues)
+        if near_storage:
+            for name in wanted:
+                if name in named.unified:
+                    mask |= near(snapshot, named.unified[name])[queues.unified] & ~is_parent(queues)
+        if self.options.any_named_queue and not near_storage:
+            # of a unified queue the pseudo-queues are taken from the map of production
+            able = able | (np.isin(queues.name, wanted) & ~is_parent(queues))
+        mask &= able
+        return mask, int(mask.sum()), _refused(snapshot, able, wanted)
+
+    def _sharing(self, snapshot: Snapshot, wanted: list[str]) -> tuple[Bools, int, RefusedNames]:
+        queues, unified = snapshot.queues, snapshot.unified
+        mask = np.isin(queues.name, wanted)
+        for name in wanted:
+            of = queues.unified[queues.name == name]
+            for at in of.tolist()[:1]:
+                runs = (unified.runs_production | ~unified.runs_production[at]) & (
+                    unified.runs_analysis | ~unified.runs_analysis[at]
+                )
+                mask |= (near(snapshot, at) & runs)[queues.unified]
+        return mask, int(mask.sum()), _refused(snapshot, np.ones(len(queues), dtype=np.bool_), wanted)
+
+
+@dataclass(frozen=True)
+class QueueNames:
+    """Queues by name: candidates by their own name and their unified queue's; and unified queues."""
+
+    candidates: dict[str, list[int]]
+    own: frozenset[str]  # names of candidates
+    unified: dict[str, int]
+
+    def called(self, name: str) -> list[int]:
+        """Positions of the candidates of that name, or of that unified queue."""
+        return self.candidates.get(name, [])
+
+
+_names = Kept[QueueNames]()
+
+
+def names_of(snapshot: Snapshot) -> QueueNames:
+    """The :class:`QueueNames` of a snapshot."""
+    queues, unified = snapshot.queues, snapshot.unified
+    return _names.of((queues.name, queues.unified_name, unified.name), lambda: _names_of(queues, unified.name))
+
+
+def _names_of(queues: QueueTable, unified: Texts) -> QueueNames:
+    candidates: dict[str, list[int]] = {}
+    for position, names in enumerate(zip(queues.name.tolist(), queues.unified_name.tolist(), strict=True)):
+        for name in set(names):
+            candidates.setdefault(name, []).append(position)
+    return QueueNames(candidates, frozenset(queues.name.tolist()), {name: at for at, name in enumerate(unified)})
+
+
+def _refused(snapshot: Snapshot, able: Bools, wanted: list[str]) -> RefusedNames:
+    names, runs_production, usable = names_of(snapshot), snapshot.unified.runs_production, able.tolist()
+
+    def why(name: str) -> str:
+        if name in names.unified and runs_production[names.unified[name]]:
+            return NO_PSEUDO_QUEUE
+        return NOT_PRODUCTION if name in names.unified or name in names.own else UNKNOWN_NAME
+
+    return tuple((name, why(name)) for name in wanted if not any(usable[at] for at in names.called(name)))
+
+
+def near(snapshot: Snapshot, queue: int) -> Bools:
+    """(U,): online queues that read the default output endpoint of a queue."""
+    relations = snapshot.relations
+    outputs = relations.default_write & relations.is_output & relations.of_default_scope
+    output = relations.storage[outputs & (relations.unified == queue)]
+    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    readers = relations.is_input & relations.of_default_scope & np.isin(relations.storage, output)
+    found[relations.unified[readers]] = True
+    return np.asarray(found & (snapshot.unified.status == "online"))
+
 
 URGENT = "urgent"
 URGENT_PRIORITY = 1000.0

@@ -12,9 +12,9 @@ from broker.domain.queues import TIGHTENING_KEYS
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
-from broker.engine.job.initial_list import NOT_PRODUCTION
 from broker.engine.job.learned_running import learned_evidence
 from broker.engine.job.placement import FLOW, FLOW_CODES, FLOW_LIMITS, FLOW_TITLES
+from broker.engine.job.steps import NOT_PRODUCTION
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
 from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE

@@ -12,7 +12,7 @@ from broker.domain.counted_load import ChunkPlan, CountedLoad
 from broker.domain.decisions import Outcome
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
-from broker.engine.job.initial_list import RefusedNames
+from broker.engine.job.steps import RefusedNames
 from broker.engine.shared.filter_cache import KeptAnswers
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Load

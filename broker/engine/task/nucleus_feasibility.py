@@ -19,9 +19,8 @@ from broker.domain.work import Work
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.data_facts import InputLimits, gather_data
 from broker.engine.job.facts import CycleFacts, GridFacts, candidate_row, grid_facts, job_facts
-from broker.engine.job.initial_list import InitialList
 from broker.engine.job.input_faults import INPUT_FAULTS
-from broker.engine.job.steps import JobSteps
+from broker.engine.job.steps import InitialList, JobSteps
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, evaluate, prepare, reason_codes
 from broker.engine.shared.filter_cache import Evaluation, RuleFault
 from broker.gdpconfig import Tuning

@@ -12,7 +12,7 @@ import pytest
 from broker.domain.facts import JobFacts
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.queues import BARE_NONE, BARE_ONLY
-from broker.engine.job.initial_list import InitialList, RefusedNames
+from broker.engine.job.steps import InitialList, RefusedNames
 from broker.snapshot.snapshot import Snapshot
 from tests.engine.small_work import Dataset, chunk_table, replica
 from tests.engine.toy_cycle import cycle, work
