@@ -16,9 +16,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from benchmarks.flow_problems import grid_problem  # noqa: E402
 from benchmarks.measuring import asked_folder, report  # noqa: E402
-from broker.flow.model.cycle import decide  # noqa: E402
+from broker.flow.model.cycle import broken_limits, decide  # noqa: E402
 from broker.flow.model.program import FlowProgram  # noqa: E402
-from broker.flow.model.rounding import broken_limits  # noqa: E402
 
 CASES = ((1000, 220), (3000, 220), (1000, 500))
 SEEDS = (1, 2, 3)

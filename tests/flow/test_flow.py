@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from benchmarks.flow_problems import grid_problem
 from broker.domain.queue_capacity import QueueSums
 from broker.flow.model import program
-from broker.flow.model.cycle import LEFT_OVER, binding, damped, decide, greedy
+from broker.flow.model.cycle import LEFT_OVER, binding, broken_limits, damped, decide, greedy
 from broker.flow.model.flow_problem import learned_queues
 from broker.flow.model.problem import (
     SEGMENTS,
@@ -26,7 +26,6 @@ from broker.flow.model.problem import (
     unplaced_costs,
 )
 from broker.flow.model.program import FlowProgram
-from broker.flow.model.rounding import broken_limits
 from broker.gdpconfig import Tuning
 from broker.snapshot.sources.queue_capacity import QUEUE_CAPACITY
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.flow_problems import grid_problem
-from broker.flow.model.cost_parts import cost_parts
 from broker.flow.model.cycle import greedy
-from broker.flow.model.problem import pairs_of
+from broker.flow.model.problem import cost_parts, pairs_of
 from broker.flow.model.program import FlowProgram
-from broker.flow.model.regret_split import queue_differences, regret_of_shares
+from broker.flow.model.quality import queue_differences, regret_of_shares
 from broker.flow.model.rule_worth import Rejections, rule_worths
 from broker.flow.model.warm_program import WarmProgram
 

@@ -12,10 +12,9 @@ from broker.domain.arrays import Floats, Ints
 from broker.domain.rejection_counts import unified_of
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
-from broker.flow.model.cost_parts import CostParts, cost_parts
 from broker.flow.model.flow_problem import program_of
 from broker.flow.model.placed import Placed, amounts_of, place_of
-from broker.flow.model.problem import moved_gb
+from broker.flow.model.problem import CostParts, cost_parts, moved_gb
 from broker.gdpconfig.catalogue import Value
 from broker.work.assemble import CycleWork
 

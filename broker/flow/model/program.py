@@ -16,12 +16,12 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.errors import BrokerError
-from broker.flow.model.cost_parts import cost_parts
 from broker.flow.model.first_columns import cheapest_of_each, likely_pairs
 from broker.flow.model.problem import (
     SEGMENTS,
     FlowProblem,
     Rows,
+    cost_parts,
     pair_costs,
     rows_of,
     segment_size,

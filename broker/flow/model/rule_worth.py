@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
-from broker.flow.model.cost_parts import pair_hs06
-from broker.flow.model.problem import FlowProblem, moved_gb, pair_costs, pairs_of
+from broker.flow.model.problem import FlowProblem, moved_gb, pair_costs, pair_hs06, pairs_of
 from broker.flow.model.program import FlowProgram, LinearSolution, Prices
 from broker.flow.model.warm_program import WarmProgram
 
