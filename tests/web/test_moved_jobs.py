@@ -10,7 +10,7 @@ import pytest
 
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
-from broker.tuning.answers.moved_jobs import Counted, judged
+from broker.tuning.answers.canaries import Counted, judged
 from broker.whatif.answers.previews import moved_jobs
 from broker.whatif.statements import runs
 from tests.api.serving import client_of

@@ -17,7 +17,7 @@ from broker.gdpconfig.publish import Published, differences, vo_to_edit
 from broker.gdpconfig.reference import default_in_words, render_reference, scope_in_words, shown
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
-from broker.tuning.answers.moved_jobs import MOST, LimitedChange, refusals
+from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, refusals
 from broker.tuning.answers.values import Editor, editor_name, key_detail, key_summary, value_change
 from broker.tuning.commands.canary import canary
 from broker.tuning.statements.gdpconfig_rows import TuningStore
@@ -31,7 +31,9 @@ Key = Annotated[str, typer.Argument(help="Full name of the key, as NQUEUED_SAT_C
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)]
 MayMove = Annotated[
     int | None,
-    typer.Option("--may-move", min=0, max=MOST, help="Refuse it if a preview of the newest cycles moves more jobs."),
+    typer.Option(
+        "--may-move", min=0, max=MOST_MOVED, help="Refuse it if a preview of the newest cycles moves more jobs."
+    ),
 ]
 Expected = Annotated[
     int | None, typer.Option("--expect-version", help="Change it only if this is still the version in force.")
@@ -119,7 +121,7 @@ def set_key(
     typed = from_text(entry, value)
     who = editor_name(editor)
     if preview or dry_run or may_move is not None:
-        from broker.tuning.commands.preview import look_only, reason_after_look
+        from broker.tuning.commands.canary import look_only, reason_after_look
 
         catalogue = installed_catalogue(context)
         proposals = (Proposal(key, typed, vo_to_edit(catalogue.require(key), vo or catalogue.vo)),)

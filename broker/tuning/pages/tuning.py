@@ -21,7 +21,7 @@ from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
 from broker.history.pages.work import begin_run
 from broker.tuning.answers import canaries as canary_trials, values as tuning_values
-from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED, LimitedChange, reason_within, refusals
+from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, reason_within, refusals
 from broker.tuning.pages.key_flow import canaries_of, lately_sentence, rules_that_read, ways_back
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningEvent, TuningStore
 from broker.web.formats import in_path

@@ -18,8 +18,7 @@ from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.feeds.statements.queue_pins import PinLine, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_is_known
 from broker.tuning.answers import canaries
-from broker.tuning.answers.canaries import CanaryAnswer
-from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED, LimitedChange, reason_within
+from broker.tuning.answers.canaries import MOST_MOVED, CanaryAnswer, LimitedChange, reason_within
 
 router = guarded_router(tag="operations")
 

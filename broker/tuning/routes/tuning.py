@@ -16,8 +16,7 @@ from broker.api.problems import Problem
 from broker.api.state import State, Who, editor, moment
 from broker.gdpconfig.publish import Published
 from broker.tuning.answers import values
-from broker.tuning.answers.canaries import proposals_of
-from broker.tuning.answers.moved_jobs import MOST as MOST_MOVED, LimitedChange, reason_within, refusals
+from broker.tuning.answers.canaries import MOST_MOVED, LimitedChange, proposals_of, reason_within, refusals
 from broker.tuning.answers.values import KeyDetail, KeyValue, TuningChange, ValueChange
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, Json, TuningEvent, TuningStore
 from broker.tuning.statements.refused_changes import RefusedChange

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.tuning.commands.preview import PreviewLimits, beyond_limits, read_limits
+from broker.tuning.commands.canary import PreviewLimits, beyond_limits, read_limits
 from broker.whatif.model.comparison import Difference, Totals
 from broker.whatif.model.task_differences import LOSES_LAST, NOTHING, Entries, TaskColumns, TaskSums
 from tests.brokerages.small_grid import TASK, one_cycle
@@ -32,7 +32,7 @@ def cycled(database: Database) -> Database:
 @pytest.fixture
 def config_set(database: Database, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    monkeypatch.setattr("broker.tuning.commands.preview.cores", lambda: 1)
+    monkeypatch.setattr("broker.tuning.commands.canary.cores", lambda: 1)
     return runner(capsys, "--db", database.url, "config", "set")
 
 
