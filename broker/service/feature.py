@@ -23,7 +23,7 @@ FEATURE = Feature(
             "Run all agents on their schedules, until stopped.",
             place=20,
         ),
-        Command("api", "broker.service.commands.api:api", "Serve the HTTP API in a process of its own.", place=30),
+        Command("api", "broker.service.commands.serve:api", "Serve the HTTP API in a process of its own.", place=30),
         Command(
             "mcp",
             "broker.service.commands.mcp:mcp",

@@ -15,7 +15,7 @@ import yaml
 from hatchling.builders.wheel import WheelBuilder
 
 from broker.api.configuration import load
-from broker.service.commands.api import DEFAULT_PORT
+from broker.service.commands.serve import DEFAULT_PORT
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

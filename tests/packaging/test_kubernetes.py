@@ -12,7 +12,7 @@ import yaml
 
 from broker.api.configuration import load
 from broker.password_file import VARIABLE
-from broker.service.commands.api import DEFAULT_PORT
+from broker.service.commands.serve import DEFAULT_PORT
 from broker.service.routes.health import router
 from tests.docs.test_systemd import LONGEST_STOP_S, usable
 

@@ -30,7 +30,7 @@ def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path
     """
     from broker.api.process import serving
     from broker.api.server import Listening
-    from broker.service.commands.api import page, say_where
+    from broker.service.commands.serve import page, say_where
 
     configuration = quicker(load(config_file("agents.yaml", settings.config), registry.NAMES))
     with database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control:
