@@ -1,4 +1,4 @@
-"""The agent that sends notifications by the rules of ``config/notifications.yaml``.
+"""The agent that sends notifications by the rules of ``config/notifications.yaml``, and to the subscribers of tasks.
 
 Incidents and messages are rows (an outbox), written under the lease. A try is noted before it is made: a process that
 dies in between, or before it can note that a message got through, tries again, under the same number.
@@ -7,7 +7,7 @@ dies in between, or before it can note that a message got through, tries again, 
 from __future__ import annotations
 
 import importlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,6 @@ from pydantic import Field
 from agents.notifications.delivering import NotDelivered, deliver
 from agents.notifications.publishing import DecisionPublisher
 from agents.notifications.settings_file import load_settings
-from agents.notifications.subscribed import tell_subscribers
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import ProcessSettings
@@ -27,11 +26,56 @@ from broker.domain.incident import GRAVITY, Incident
 from broker.notifications.model.backoff import pause_s
 from broker.notifications.model.channels import AnyChannel
 from broker.notifications.model.messages import Message
-from broker.notifications.model.rules import NotificationSettings
+from broker.notifications.model.rules import NotificationSettings, Subscriptions
 from broker.notifications.statements import incident_rows, outbox_rows
-from broker.notifications.statements.incident_rows import Planned
+from broker.notifications.statements.incident_rows import Planned, SubscribedTask
 from broker.notifications.statements.outbox_rows import OutboxRow
+from broker.notifications.statements.subscription_rows import ENDED
+from broker.store.connection.tables import Names
 from broker.store.query_context import Asking
+
+RULE = "subscription"
+
+
+def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptions, now: datetime, most: int) -> int:
+    """Plan the messages to subscribers; returns how many there are."""
+    by_task: defaultdict[int, list[SubscribedTask]] = defaultdict(list)
+    for one in incident_rows.read_subscribed(connection, names, now, most):
+        by_task[one.jeditaskid].append(one)
+    planned = 0
+    for task, all_of_it in by_task.items():
+        state = all_of_it[0]
+        said = what_to_tell(state, terms, now)
+        if said is None:
+            continue
+        code, sentence = said
+        due = [one for one in all_of_it if code != "task_waits" or one.told_waits_at is None]
+        if not due:
+            continue
+        number = incident_rows.note_task(connection, code, task, sentence, now)
+        messages = [Planned(number, "opened", one.channel, RULE, now, one.address) for one in due]
+        planned += incident_rows.plan(connection, messages, now)
+        ids = [one.id for one in due]
+        if code == "task_waits":
+            incident_rows.note_told_waits(connection, ids, now)
+        else:
+            incident_rows.end_subscriptions(connection, ids, sentence, now)
+    return planned
+
+
+def what_to_tell(one: SubscribedTask, terms: Subscriptions, now: datetime) -> tuple[str, str] | None:
+    """The code of what has become of a task, and a sentence; None: nothing that is worth a message. Pure."""
+    called = f"task {one.jeditaskid}" + (f" ({one.name})" if one.name else "")
+    if one.status is None:
+        return "task_gone", f"{called} is gone from the database"
+    if one.status in ENDED:
+        why = f": {one.dialog}" if one.dialog else ""
+        return "task_ended", f"{called} has ended: {one.status}{why}"
+    if one.waits_since is not None and now - one.waits_since >= timedelta(minutes=terms.waits_min):
+        hours = (now - one.waits_since).total_seconds() / 3600.0
+        return "task_waits", f"{called} has work that waits for {hours:.1f} h: {one.waits_for or 'no reason is known'}"
+    return None
+
 
 _HOUR = timedelta(hours=1)
 Deliver = Callable[[AnyChannel, Message, datetime, str], str]

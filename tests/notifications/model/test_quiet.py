@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from broker.notifications.model.quiet import QuietHours
+from broker.notifications.model.rules import QuietHours
 from broker.wrong_values import what_is_wrong
 
 
