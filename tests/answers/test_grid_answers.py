@@ -17,9 +17,8 @@ from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.grid import DayCount, day_counts, totals_of_the_day
 from broker.grid.answers.links import BadLinkCursor, links, page_of_links
 from broker.grid.answers.models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
-from broker.grid.answers.nuclei import nuclei, nucleus_answer
 from broker.grid.answers.queue import near_miss_sentence, queue_answer, queue_sentences
-from broker.grid.answers.queues import queues
+from broker.grid.answers.queues import nuclei, nucleus_answer, queues
 from broker.grid.answers.shares import shares
 from broker.history.answers.history import history
 from broker.history.answers.job import job_answer

@@ -11,7 +11,7 @@ from broker.cli.output import Column, print_json, print_table, say
 from broker.cli.rendering.cells import Percent
 from broker.decisions.answers.phrases import many
 from broker.grid.answers.models import Nuclei, NucleusAnswer
-from broker.grid.answers.nuclei import nuclei, nucleus_answer
+from broker.grid.answers.queues import nuclei, nucleus_answer
 
 MOST_LINKS = 10
 

@@ -14,7 +14,7 @@ from broker.api.guarded_route import allow
 from broker.api.state import At, Name, State, asking
 from broker.grid.answers.links import every_link, page_of_links
 from broker.grid.answers.models import LinkFilters, Links, NucleusAnswer, Shares
-from broker.grid.answers.nuclei import nuclei, nucleus_answer
+from broker.grid.answers.queues import nuclei, nucleus_answer
 from broker.grid.answers.shares import shares
 from broker.grid.pages.cells import Cell, cells
 from broker.grid.routes.grid import LinkPlace

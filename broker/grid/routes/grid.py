@@ -24,10 +24,9 @@ from broker.grid.answers.models import (
     Queues,
     Shares,
 )
-from broker.grid.answers.nuclei import nuclei, nucleus_answer
 from broker.grid.answers.queue import queue_answer, read_queue_answer
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
-from broker.grid.answers.queues import queues
+from broker.grid.answers.queues import nuclei, nucleus_answer, queues
 from broker.grid.answers.shares import shares
 from broker.history.answers.list_models import UserAnswer
 from broker.history.answers.tasks import known_queue_filters

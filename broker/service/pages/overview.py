@@ -16,8 +16,7 @@ from broker.api.guarded_route import allow
 from broker.api.state import At, State, asking, installation_of
 from broker.grid.answers.links import links
 from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues, ShareLine, Shares
-from broker.grid.answers.nuclei import nuclei
-from broker.grid.answers.queues import Placed, Places, placed_lately, places, queues
+from broker.grid.answers.queues import Placed, Places, nuclei, placed_lately, places, queues
 from broker.grid.answers.shares import shares
 from broker.grid.pages.grid import shares_picture
 from broker.grid.pages.grid_map import Flow, Site, grid_map
