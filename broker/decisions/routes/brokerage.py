@@ -19,9 +19,8 @@ from broker.api.state import LARGEST_ID, ApiState, State, Who, moment
 from broker.decisions.answers import feasibility as feasible
 from broker.decisions.answers.feasibility import Asked, FeasibilityAnswer, Question, decide
 from broker.store.query_context import Proceed
-from broker.tasks.answers.submit import SubmitOptions
+from broker.tasks.answers.submit import Kind, SubmitOptions, known_grid, planned, submit_all
 from broker.tasks.answers.submitted_task import SubmittedTask, submitted_task
-from broker.tasks.answers.submitted_text import Kind, known_grid, planned, submit_all
 
 router = guarded_router(tag="brokerage")
 
