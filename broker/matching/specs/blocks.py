@@ -12,8 +12,7 @@ from typing import Any
 
 from broker.matching.specs.documents import Number
 from broker.matching.specs.problems import SpecRefused
-from broker.matching.specs.profiles import Profile
-from broker.matching.specs.spec import Bounds
+from broker.matching.specs.spec import Bounds, Profile
 from broker.matching.versions import version_key
 
 MOST = 2**62

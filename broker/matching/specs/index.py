@@ -24,8 +24,7 @@ from broker.matching.specs.hardware_names import profile_covers, profile_of_name
 from broker.matching.specs.judge import OPPORTUNISTIC
 from broker.matching.specs.node import Node
 from broker.matching.specs.panda_hardware import match_at_node
-from broker.matching.specs.profiles import OWN, Profile
-from broker.matching.specs.spec import GpuNeed, JobSpecs, Spec, mentioned_tags
+from broker.matching.specs.spec import OWN, GpuNeed, JobSpecs, Profile, Spec, mentioned_tags
 from broker.matching.specs.tag_index import TagIndex
 from broker.matching.specs.tags import Tags
 from broker.matching.versions import version_key

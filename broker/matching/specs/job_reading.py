@@ -25,8 +25,7 @@ from broker.matching.specs.hardware_names import (
     same_architecture,
 )
 from broker.matching.specs.problems import Faults, SpecRefused
-from broker.matching.specs.profiles import OWN, Profile
-from broker.matching.specs.spec import MOST_SPECS, Bounds, GpuNeed, JobSpecs, Memory, Spec
+from broker.matching.specs.spec import MOST_SPECS, OWN, Bounds, GpuNeed, JobSpecs, Memory, Profile, Spec
 from broker.matching.specs.tags import Tags, TagsRefused, parse_tags
 from broker.matching.versions import version_key
 

@@ -17,8 +17,7 @@ from broker.matching.outcomes import Outcome
 from broker.matching.specs.hardware_names import profile_covers, profile_of_name
 from broker.matching.specs.node import Node
 from broker.matching.specs.panda_hardware import match_at_node
-from broker.matching.specs.profiles import OWN, Profile
-from broker.matching.specs.spec import JobSpecs, Spec
+from broker.matching.specs.spec import OWN, JobSpecs, Profile, Spec
 from broker.matching.versions import version_key
 
 Kind = Literal["below", "above", "differs", "banned", "unknown", "false"]

@@ -22,7 +22,7 @@ from broker.matching.specs.hardware_names import (
 from broker.matching.specs.job_reading import SYSTEMS
 from broker.matching.specs.node import Node
 from broker.matching.specs.problems import Faults, SpecRefused
-from broker.matching.specs.profiles import OWN, Profile
+from broker.matching.specs.spec import OWN, Profile
 from broker.matching.versions import version_key
 
 _NEEDED_GPU_V01 = ("ram-mb", "vendor", "compute-capability", "driver-version")

@@ -12,7 +12,7 @@ import typer
 
 from broker.cli.context import SCENARIO_IF_LOADED, at_option, moment_of, open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.matching.specs.profiles import OWN
+from broker.matching.specs.spec import OWN
 from broker.pilots.answers.matched_job import MatchedJob, matched_job
 from broker.pilots.answers.places import check_place
 from broker.pilots.answers.why_node import why_node

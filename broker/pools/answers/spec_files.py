@@ -11,8 +11,7 @@ from broker.matching.specs.judge import Miss, Verdict
 from broker.matching.specs.node import Node
 from broker.matching.specs.node_reading import read_node
 from broker.matching.specs.problems import SpecRefused
-from broker.matching.specs.profiles import Profile
-from broker.matching.specs.spec import JobSpecs
+from broker.matching.specs.spec import JobSpecs, Profile
 from broker.pools.answers.pool_files import RefusedInput, read_job_file, refused_in, text_of
 from broker.pools.model.description import RequirementRefused
 from broker.pools.model.job_specs import KEYWORDS, specs_of_description

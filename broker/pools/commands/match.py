@@ -21,8 +21,7 @@ from broker.matching.need import Need, Release, need_of, read_release
 from broker.matching.outcomes import Outcome
 from broker.matching.requirement import RequirementError, canonical, document
 from broker.matching.specs.judge import judge
-from broker.matching.specs.profiles import OWN
-from broker.matching.specs.spec import JobSpecs, Spec
+from broker.matching.specs.spec import OWN, JobSpecs, Spec
 from broker.pilots.answers.why_job import WhyJob, why_job, why_specs
 from broker.pools.answers.spec_files import read_job_specs, read_node_file, verdict_document
 from broker.pools.commands.pool_match import show_verdict

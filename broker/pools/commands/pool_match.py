@@ -10,7 +10,7 @@ import typer
 from broker.cli.output import print_json, print_table
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.matching.specs.judge import Verdict, judge
-from broker.matching.specs.profiles import PROFILES, V02, Profile
+from broker.matching.specs.spec import PROFILES, V02, Profile
 from broker.pools.answers.spec_files import read_job_specs, read_node_file, verdict_document
 
 

@@ -12,8 +12,7 @@ from typing import Any
 from broker.matching.specs.documents import Number
 from broker.matching.specs.job_reading import SPECS, read_job
 from broker.matching.specs.problems import SpecRefused
-from broker.matching.specs.profiles import OWN, Profile
-from broker.matching.specs.spec import JobSpecs
+from broker.matching.specs.spec import OWN, JobSpecs, Profile
 from broker.pools.model.description import (
     ONE_SPEC,
     SEVERAL_SPECS,

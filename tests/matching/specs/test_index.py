@@ -9,8 +9,7 @@ from broker.matching.specs.condition import packed, unpacked
 from broker.matching.specs.index import SpecIndex
 from broker.matching.specs.judge import judge, misses
 from broker.matching.specs.node import Node
-from broker.matching.specs.profiles import OWN, V02, Profile
-from broker.matching.specs.spec import JobSpecs, Spec
+from broker.matching.specs.spec import OWN, V02, JobSpecs, Profile, Spec
 from broker.matching.specs.tags import parse_tags
 from tests.matching.specs.random_specs import Dice, random_job, random_node
 

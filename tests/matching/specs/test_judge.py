@@ -11,8 +11,7 @@ from broker.matching.specs.job_reading import read_job
 from broker.matching.specs.judge import Verdict, judge
 from broker.matching.specs.node import Node
 from broker.matching.specs.node_reading import read_node
-from broker.matching.specs.profiles import OWN, V01, V02, Profile
-from broker.matching.specs.spec import JobSpecs, Spec
+from broker.matching.specs.spec import OWN, V01, V02, JobSpecs, Profile, Spec
 from tests.matching.specs.documents_of_tests import (
     GPU_NEED,
     GPUS,

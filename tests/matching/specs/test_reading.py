@@ -12,8 +12,7 @@ from broker.matching.specs.documents import DocumentUnreadable, read_json, read_
 from broker.matching.specs.job_reading import asks_specs, read_job
 from broker.matching.specs.node_reading import read_node
 from broker.matching.specs.problems import SpecRefused
-from broker.matching.specs.profiles import OWN, V01, V02
-from broker.matching.specs.spec import NotCanonical, parse_canonical
+from broker.matching.specs.spec import OWN, V01, V02, NotCanonical, parse_canonical
 from tests.matching.specs.documents_of_tests import (
     GPU_NEED,
     GPUS,
