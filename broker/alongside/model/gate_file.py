@@ -71,7 +71,7 @@ class Explained(_Section):
 
 
 class GateFile(_Section):
-    """The whole file."""
+    """The gate file: criteria, their limits, and differences that are explained."""
 
     days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 7
     profile: str | None = None
@@ -182,15 +182,17 @@ def _unknown_names(found: GateFile, text: str, known: Mapping[str, Sequence[str]
     ]
     if found.profile is not None:
         named.append(("profile", found.profile, ["profile"]))
-    faults = []
-    for kind, name, path in named:
-        if name not in known[kind]:
-            close = nearest(name, known[kind])
-            hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known[kind])}"
-            faults.append(
-                f"line {_line(_nodes(text), path)}, {'.'.join(map(str, path))}: there is no {kind} {name!r}; {hint}"
-            )
-    return faults
+    unknown = [(kind, name, path) for kind, name, path in named if name not in known[kind]]
+    root = _nodes(text) if unknown else None
+    return [
+        f"line {_line(root, path)}, {'.'.join(map(str, path))}: there is no {kind} {name!r}; {_hint(name, known[kind])}"
+        for kind, name, path in unknown
+    ]
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    close = nearest(name, known)
+    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(known)}"
 
 
 def _line(root: Any, path: Sequence[object]) -> int:

@@ -233,7 +233,7 @@ def _explained(
     return evaluated
 
 
-def as_made(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[ExplainedDecision]:
+def explained_as_made(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[ExplainedDecision]:
     """Decisions as answers, without what depends on when somebody asks: position, what is missing, what would help."""
     moments = {stored.origin.decided_at for stored in decisions}
     held = {moment: held_pins(connection, moment) for moment in moments}
