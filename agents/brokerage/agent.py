@@ -248,7 +248,7 @@ class BrokerageAgent(Agent[BrokerageOptions]):
 
 
 def seed_of_day(now: datetime) -> int:
-    """What is drawn by where decisions are only recorded, and somebody else draws: then the same comes out again.
+    """The seed where decisions are only recorded: the number of the day, so that equal input is drawn alike all day.
 
     With another seed each cycle would place its jobs elsewhere, and no chunk would be as it was in the cycle before.
     """
@@ -260,7 +260,7 @@ def _object(origin: Origin, record: DecisionRecord, in_full: bool) -> dict[str, 
 
 
 class Sink:
-    """Where the batches of a cycle go: into the database, and to whoever listens."""
+    """The destinations of a cycle's batches: the database and all listeners."""
 
     def __init__(
         self,

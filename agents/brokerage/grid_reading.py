@@ -32,7 +32,7 @@ from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.yaml_text import read_yaml
 
 OLDEST_COPY_S = 3600.0
-"""Age of a copy from which a source of which nothing else is asked cannot be used: as that of the counts of jobs."""
+"""Maximum age of a copied source without a limit of its own; the same as for the counts of jobs."""
 REMEMBERED_FOR = timedelta(days=1)
 """A stored snapshot older than this says nothing about how large a source should be."""
 
@@ -182,7 +182,7 @@ class GridReader:
 
 
 NEEDED_SOURCES = ("queues",)
-"""Sources without which a cycle decides nothing at all: it would put every task on hold."""
+"""Required sources: a cycle without one of them would put every task on hold, so it decides nothing."""
 
 
 def tuning_of(context: CycleContext) -> Published:
@@ -196,7 +196,7 @@ def tuning_of(context: CycleContext) -> Published:
 
 
 def refuse_without(grid: GridReading) -> None:
-    """Go on only with the sources that nobody can do without.
+    """Check that all required sources are usable.
 
     Raises:
         Refused: one of them cannot be used.

@@ -108,7 +108,7 @@ class ClassificationAgent(Agent[ClassificationOptions]):
         found.counts["written"] = len(found.metrics) + len(found.tasks)
 
     def tidy(self, connection: sa.Connection, context: CycleContext, found: Evaluation) -> None:
-        """Remove what nobody needs any more, in the transaction that writes."""
+        """Remove rows that are no longer needed, in the transaction that writes."""
 
 
 def queues_on_record(

@@ -137,7 +137,7 @@ class _Planner:
         self._kept_queues: list[str] = []
 
     def plan(self, connection: sa.Connection) -> Plan:
-        """The tables of which all documents are there and one was looked for."""
+        """The tables whose documents are all present, at least one of them fetched in this cycle."""
         tables: list[Planned] = []
         missing: dict[str, str] = {}
         sites = table_writing.site_names(connection, self._context.database.names)

@@ -1,6 +1,6 @@
 """Getting the documents of a feed: the new version of each that is good, else the last good one and why.
 
-Options that all feeds of documents have: limits, credentials by file, and how much may be gone or unusable.
+Options of every document feed: limits, credential files, and how many rows may be missing or unusable.
 """
 
 from __future__ import annotations

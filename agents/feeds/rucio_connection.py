@@ -1,4 +1,4 @@
-"""What all feeds from Rucio have: options, a connection that keeps to a pace, and questions asked side by side."""
+"""Shared by all feeds from Rucio: options, a rate-limited connection, and concurrent requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def connect(options: RucioOptions) -> Rucio:
 
 
 class Pace:
-    """Lets so many questions through in a second, whoever asks."""
+    """Limits the requests per second of all callers together."""
 
     def __init__(self, context: CycleContext, per_s: float) -> None:
         """Nothing has been asked yet."""
@@ -153,7 +153,7 @@ def gather(
 
     Raises:
         CycleEndedError: the service is stopping.
-        FeedAlarm: there are questions, and there is no answer at all.
+        FeedAlarm: no request was answered.
     """
     order = random.Random(context.seed).sample(questions, len(questions))  # noqa: S311 - no secret
     answers: dict[QuestionT, AnswerT] = {}

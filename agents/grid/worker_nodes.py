@@ -66,7 +66,7 @@ class SummaryAgent(Agent[SummaryOptions]):
     options_type = SummaryOptions
 
     def __init__(self, options: SummaryOptions, process: ProcessSettings) -> None:
-        """Nothing has been said about the view of somebody else yet."""
+        """Start without having noted a view of another owner."""
         super().__init__(options, process)
         self._left_to_others = ""
 

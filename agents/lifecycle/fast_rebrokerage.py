@@ -217,7 +217,7 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
     ) -> list[_Picks]:
         """The jobs that go from each overloaded queue: those that lose least.
 
-        Where nothing will be moved they are looked for only when somebody is told of them.
+        Where nothing will be moved, they are computed only if they are reported.
         """
         output = context.request.emit is not None
         overloaded = [

@@ -120,7 +120,7 @@ class RebrokerageAgent(JobEndingAgent[EndingT]):
         """Read and decide, in a read-only transaction."""
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Look at all that waits, once, and take back what is to go."""
+        """Check all waiting jobs once, and take back those that should be brokered again."""
         standalone = self.process.makes_jobs(migrate.check(context.database))
         started = perf_counter()
         published = tuning_of(context)

@@ -41,7 +41,7 @@ class TimeoutInputs:
 
     @property
     def queues(self) -> SourceState:
-        """The state of the source without which nobody knows which queues are excepted."""
+        """The state of the source that tells which queues are excepted."""
         return next(state for state in self.states if state.name == "queues")
 
     @property

@@ -62,7 +62,7 @@ class OutcomesOptions(AgentOptions):
 
     @property
     def limits(self) -> HealthLimits:
-        """Of the test."""
+        """The limits of the test."""
         return HealthLimits(**self.model_dump(include=_OF_TEST))
 
 

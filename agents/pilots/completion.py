@@ -1,6 +1,6 @@
 """The agent that takes what pilots report to its end: jobs, files and counters, and tasks that have no work left.
 
-Jobs of tasks that somebody has killed, finished or reassigned end here too, where the verb left some.
+Jobs of killed, finished or reassigned tasks end here too, if the verb left some.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The agent that removes SubmitPools that nobody uses any more, and what tasks asked for that are gone."""
+"""The agent that removes unused SubmitPools, and the requirements of deleted tasks."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class CycleWritesNothingError(RuntimeError):
 
 @dataclass(frozen=True)
 class CycleRequest:
-    """What somebody who starts a cycle by hand may ask for.
+    """Options of a cycle that is started by hand.
 
     Attributes:
         task_ids: look at these tasks only; all without it.
@@ -183,7 +183,7 @@ class CycleContext:
         return self.budget_s - (self.monotonic() - self.started)
 
     def check(self) -> None:
-        """Go on only if there is time left, nobody is stopping the service, and the lease is still to be believed in.
+        """Check that time is left, the service is not stopping, and the lease can still be trusted.
 
         Raises:
             BudgetExceededError: the time is used up.

@@ -88,7 +88,7 @@ def is_held_back(due: Sequence[Due]) -> bool:
 
 
 def pause_held_back(connection: sa.Connection, agent: str, options: AgentOptions, due: Sequence[Due]) -> bool:
-    """Pause an agent whose last cycles were all held back by its brake, until somebody resumes it; whether it is now.
+    """Pause an agent whose last cycles were all held back by its brake, until it is resumed; whether it is paused.
 
     To be called when the row of the cycle is closed.
     """

@@ -32,7 +32,7 @@ def host_now() -> datetime:
 
 
 def steady_s() -> float:
-    """Seconds by a clock that nobody sets and that goes on while the machine sleeps."""
+    """Seconds by a monotonic clock that keeps running while the machine sleeps."""
     # On Linux CLOCK_MONOTONIC stops during sleep and CLOCK_BOOTTIME does not; on macOS CLOCK_MONOTONIC does not stop.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 

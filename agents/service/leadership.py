@@ -46,7 +46,7 @@ def fair_number(lease: str, others: int) -> int:
 
 
 def may_take(held: int, fair: int, free_for_s: float, patience_s: float) -> bool:
-    """Whether a broker takes one more part: one of its fair number at once, others when nobody took them for a while.
+    """Whether a broker takes one more part: at once up to its fair share, beyond it once it was free for a while.
 
     Args:
         held: parts that it leads now.
@@ -123,7 +123,7 @@ class LeaseKeeper:
         return self.lease(lease.name) == lease
 
     def acquire(self, name: str) -> Lease | None:
-        """Ask for the lease ``name`` once; None when somebody else has it."""
+        """Try once to acquire the lease ``name``; None if another holder has it."""
         asked_at = self._monotonic()
         with self.database.within(ANSWER_WITHIN_S) as database, database.begin() as connection:
             answer = leases.acquire(connection, name, self.holder, self.terms)

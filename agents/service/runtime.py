@@ -1,4 +1,4 @@
-"""The service: every agent on its period, under its lease, until somebody asks it to stop.
+"""The service: runs every agent on its period, under its lease, until it is asked to stop.
 
 The schedule is kept in memory, so that two services never share one; which of them acts is decided by the leases. A
 service that is elected runs the agent at once, and then on its period.
@@ -182,7 +182,7 @@ class Service:
         self._schedule.add("heartbeat", self._beat, self._settings.heartbeat_every_s, at_once=True)
 
     def _start_soon(self, name: str) -> None:
-        """Somebody who has just been elected starts at once, or after a pause where the last cycles failed."""
+        """A newly elected leader starts at once, or after a pause if the last cycles failed."""
         self._bring_forward(name, self._pause_s(name))
 
     def _bring_forward(self, name: str, delay_s: float) -> None:

@@ -24,7 +24,7 @@ Looked = Literal["whole", "grown", "waiting", "broken"]
 ENDED_WELL = ("done", "finished")
 ENDED_BADLY = ("failed", "broken", "aborted", "tobroken", "toabort", "aborting")
 AGAIN_AFTER = timedelta(minutes=2)
-"""How long a dataset of which nothing new was there is left alone; Rucio is asked for each."""
+"""Minimum time between two requests to Rucio about a dataset that had nothing new."""
 OWN_AGAIN_AFTER = timedelta(seconds=10)
 """The same for what a task of this installation writes."""
 
@@ -56,7 +56,7 @@ def feed_tasks(
 def look_at(
     connection: sa.Connection, names: Names, sources: InputSources, now: datetime, feed: Feed
 ) -> tuple[Looked, ...]:
-    """Look at one dataset, in the caller's transaction; nothing where somebody else does, or did."""
+    """Check one dataset in the caller's transaction; nothing if another process is doing so, or did."""
     if not chains.lock_feed(connection, feed):
         return ()
     return (_Feeding(connection, names, sources, now, feed).look(),)

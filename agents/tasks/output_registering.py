@@ -96,7 +96,7 @@ class OutputRegistering:
             self._write(lambda connection: rucio_outputs.settle(connection, work, self._context.now))
 
     def _without_unusable(self, work: Work, files: Sequence[OutputFile]) -> list[OutputFile]:
-        """The files of which Rucio can be told; a name stands among them once."""
+        """The files that can be registered at Rucio, each name once."""
         usable: dict[tuple[str, str], OutputFile] = {}
         refused: Outcomes = []
         for file in files:

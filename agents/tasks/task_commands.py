@@ -1,6 +1,6 @@
-"""Jobs that end because somebody killed, finished or reassigned their task: carried out batch by batch.
+"""Ends the jobs of tasks that were killed, finished or reassigned, batch by batch.
 
-The verb itself begins with it, and whoever leads the agent ``completion`` goes on with what is left.
+The verb itself begins; the leader of the agent ``completion`` goes on with the rest.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
     def _of_kind(
         self, connection: sa.Connection, context: CycleContext, number: int, tuning: Tuning, counts: Counter[str]
     ) -> None:
-        """Let a task of which nothing is known ask for what tasks of its kind need, or by the prior of its kind."""
+        """Set the requests of an unmeasured task to what tasks of its kind need, or by the prior of its kind."""
         task = request_rows.lock_task(connection, context.database.names, number) if context.writes else None
         task = task or self._read(connection, context, number)
         if task is None:

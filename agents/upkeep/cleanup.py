@@ -113,7 +113,7 @@ class _Step:
 
 
 class CleanupAgent(Agent[CleanupOptions]):
-    """Removes old rows of our own tables, snapshots that nobody needs, and archives finished jobs."""
+    """Removes old rows of the broker's own tables and unused snapshots, and archives finished jobs."""
 
     name = "cleanup"
     title = "clean-up: what is older than its retention is removed or archived"

@@ -1,6 +1,6 @@
 """The upkeep of the store of decisions: days made ahead and dropped whole, old rows packed, buckets rolled up.
 
-Each step is a short fenced transaction of its own. A table that somebody holds is left to the next cycle.
+Each step is a short fenced transaction of its own. A table that another process has locked is left to the next cycle.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class DecisionUpkeep:
             self.notes.append("there are more decisions of an older release to pack; the next cycle goes on")
 
     def _in_transaction(self, step: Callable[[sa.Connection], T]) -> T | None:
-        """What the step gives, fenced; None where somebody held a table for too long."""
+        """The result of a fenced step; None if a table stayed locked for too long."""
         try:
             with self.context.writing() as connection:
                 done = step(connection)

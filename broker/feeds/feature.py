@@ -10,9 +10,9 @@ FEATURE = Feature(
     agents={
         "cric": "agents.feeds.cric:CricAgent",
         "sites": "agents.feeds.sites:SitesAgent",
-        "rucio_space": "agents.feeds.rucio_quota:RucioSpaceAgent",
+        "rucio_space": "agents.feeds.rucio_usage:RucioSpaceAgent",
         "rucio_replicas": "agents.feeds.rucio_replicas:RucioReplicasAgent",
-        "rucio_quota": "agents.feeds.rucio_quota:RucioQuotaAgent",
+        "rucio_quota": "agents.feeds.rucio_usage:RucioQuotaAgent",
         "network": "agents.feeds.network:NetworkAgent",
     },
     commands=(

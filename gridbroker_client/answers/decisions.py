@@ -25,7 +25,7 @@ class WhyNot(TypedDict):
 
 
 class TaskFacts(TypedDict):
-    """Who asks for what. None: the task has no such value, or is not on record any more."""
+    """What a task asks for, and who submitted it. None: the task has no such value, or is no longer on record."""
 
     jeditaskid: int
     taskname: str | None

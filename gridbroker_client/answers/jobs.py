@@ -47,7 +47,7 @@ class JobAnswer(TypedDict):
 
 
 class JobFilters(TypedDict):
-    """Which jobs: those for which all that is given holds."""
+    """Filters of jobs, all of which must hold."""
 
     task: int | None
     queue: str | None

@@ -41,7 +41,7 @@ class MessageList(TypedDict):
 
 
 class TaskFilters(TypedDict):
-    """Which tasks: those for which all that is given holds. Names of queues and nuclei match whatever their case."""
+    """Filters of tasks, all of which must hold. Names of queues and nuclei match in upper or lower case."""
 
     user: str | None
     status: str | None

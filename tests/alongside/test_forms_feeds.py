@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from agents.feeds.cric import CricAgent, CricOptions
-from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
+from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.schema import migrate

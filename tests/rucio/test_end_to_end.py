@@ -9,8 +9,8 @@ import pytest
 
 from agents.feeds.by_hand import WorkersImport, WorkersOptions
 from agents.feeds.network import NetworkAgent, NetworkOptions
-from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
+from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from agents.service import registry
 from agents.service.base import CycleRequest
 from broker.simulation.model.demo.grid_documents import (

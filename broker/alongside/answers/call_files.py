@@ -23,7 +23,7 @@ _MOST_LINES = 10_000
 
 
 def shipped_folder() -> Path:
-    """Where the files are if nobody says otherwise: the folder for data of the account that runs JEDI."""
+    """Default folder of the files: the data folder of the account that runs JEDI."""
     return Path(platformdirs.user_data_dir("gridbroker", appauthor=False)) / "plugin-calls"
 
 

@@ -90,7 +90,7 @@ def gate(asking: Asking, criteria: GateFile, where: str, problems: Sequence[str]
 def verdicts(
     criteria: GateFile, compared: Compared, asking: Asking, calls: Sequence[CallCount], problems: Sequence[str]
 ) -> tuple[GateLine, ...]:
-    """Every criterion."""
+    """The verdict on each criterion, in the order of the gate."""
     lines: list[GateLine] = []
     deciders = compared.deciders.lines()
     for brokerage, own in criteria.brokerages.items():

@@ -39,7 +39,7 @@ Row = Sequence[object]
 
 
 def gate_page(found: Gate) -> str:
-    """The page."""
+    """The gate's verdicts and figures as an HTML page."""
     shadow = found.shadow
     state = "open" if found.passed else "closed"
     parts = [

@@ -14,7 +14,7 @@ from broker.service.answers.doctor import Finding, Level
 from broker.store.connection.database import Database
 
 COUNTED_FOR = timedelta(hours=24)
-#: Outcomes that nobody has to look at.
+#: Outcomes that need no attention.
 _AS_WANTED = ("decided", "left_to_panda")
 
 

@@ -71,7 +71,7 @@ def window_sentence(found: Shadow) -> str:
 
 
 def decider_sentence(one: DecidedBy) -> str:
-    """What decided."""
+    """One sentence that names the profile, version and tuning that decided."""
     profile = "a profile that is not on record" if one.profile is None else f"profile {one.profile}"
     waits = f" and {one.waits:,} waits" if one.waits else ""
     return (

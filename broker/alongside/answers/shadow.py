@@ -49,7 +49,7 @@ class Deciders:
         self._found: dict[tuple[str, str, str, int], DecidedBy] = {}
 
     def know(self, cycles: Mapping[int, DecidingCycle]) -> None:
-        """Learn of cycles."""
+        """Add cycles to those that decisions are compared with."""
         self._cycles |= cycles
 
     def add(self, one: Placement | Wait, stored: StoredDecision) -> None:

@@ -70,7 +70,7 @@ def _sides(counts: Agreement) -> dict[Placed, Jobs]:
 
 
 def _over_wan(tally: Tally, brokerage: str, ours: bool, queues: Jobs, data: Data) -> tuple[float | None, float]:
-    """Bytes over the network of the jobs at these queues, and the jobs of which that is not known."""
+    """Bytes that jobs at these queues transfer over the network, and the number of jobs whose bytes are unknown."""
     total, unknown, known = 0.0, 0.0, 0.0
     for one, chances in tally.placements:
         if one.brokerage != brokerage:

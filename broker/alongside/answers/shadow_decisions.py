@@ -29,7 +29,7 @@ class Found:
 
     @property
     def decision(self) -> Decision | None:
-        """What was decided."""
+        """The decision of the broker."""
         return None if self.stored is None else self.stored.record.decision
 
 

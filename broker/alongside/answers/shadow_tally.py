@@ -219,7 +219,7 @@ class Tally:
         )
 
     def disagreements(self) -> tuple[DisagreementLine, ...]:
-        """Differences by rule."""
+        """The number of differing decisions by the rule that made the difference."""
         lines = [
             DisagreementLine(
                 brokerage=name,

@@ -124,7 +124,7 @@ ENDED_JOBS = TableCopy(
     counted=True,
     joined=OF_LIVE_TASKS,
 )
-"""Jobs of tasks of analysis that ended after the instant ``:done_jobs_since``, which whoever asks has to give."""
+"""Jobs of analysis tasks that ended after ``:done_jobs_since``, a parameter of the statement."""
 
 _MADE = "lockedby = 'jedi' AND {}.creationtime > :made_since"
 

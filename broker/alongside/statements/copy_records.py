@@ -63,7 +63,7 @@ _READ_RECORDS = sa.text("""
 
 
 def claim(connection: sa.Connection, part: str, now: datetime, every: timedelta) -> bool:
-    """Whether the caller is to make the copies of ``part`` now: it is time, and nobody else does.
+    """Whether the caller should copy ``part`` now: it is due, and no other process is copying it.
 
     Args:
         connection: of a short transaction.

@@ -16,7 +16,7 @@ _WITHOUT_PARAMETERS = """
     WHERE t.status = ANY(:live)
       AND NOT EXISTS (SELECT FROM {panda}.jedi_taskparams AS p WHERE p.jeditaskid = t.jeditaskid)
     ORDER BY 1"""
-#: Input with files that no job has used, of which not all files are here.
+#: Input with unused files, whose files are not all copied.
 _WITHOUT_FILES = """
     SELECT d.datasetid, d.nfiles FROM {panda}.jedi_tasks AS t JOIN {panda}.jedi_datasets AS d USING (jeditaskid)
     WHERE t.status = ANY(:live) AND d.type = ANY(:types) AND d.nfilestobeused > coalesce(d.nfilesused, 0)
@@ -46,7 +46,7 @@ def tasks_without_parameters(connection: sa.Connection, names: Names) -> list[in
 
 
 def datasets_without_files(connection: sa.Connection, names: Names, most_files: int) -> list[int]:
-    """Input of live tasks of which not all files were copied, by priority, up to so many files but one at least."""
+    """Incompletely copied input of live tasks by priority: at most so many files, but at least one dataset."""
     values = {"live": list(LIVE_STATUSES), "types": list(INPUT_FAMILIES)}
     found: list[int] = []
     files = 0

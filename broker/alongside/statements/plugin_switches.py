@@ -42,13 +42,13 @@ def history(connection: sa.Connection, most: int = 100) -> list[SwitchChange]:
 
 
 def in_force(connection: sa.Connection) -> PluginSwitch:
-    """The switch: on for all where nobody ever set it."""
+    """The switch; on for all if it was never set."""
     found = history(connection, 1)
     return found[0].switch if found else PluginSwitch()
 
 
 def lock(connection: sa.Connection) -> None:
-    """Let nobody else set the switch until the transaction ends."""
+    """Lock the switch until the transaction ends."""
     connection.execute(_LOCK)
 
 

@@ -25,7 +25,7 @@ RECORD_COLUMNS = (
     "endtime",
     "modificationtime",
 )
-#: Jobs that never started tell nothing of the waiting time; closed and cancelled ones were nobody's failure.
+#: Jobs that never started have no waiting time; closed and cancelled ones did not fail.
 _READ_ENDED = """
     SELECT CASE WHEN prodsourcelabel = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END AS brokerage,
            split_part(computingsite, '/', 1) AS queue,

@@ -234,7 +234,7 @@ def _explained(
 
 
 def explained_as_made(connection: sa.Connection, decisions: Sequence[StoredDecision]) -> list[ExplainedDecision]:
-    """Decisions as answers, without what depends on when somebody asks: position, what is missing, what would help."""
+    """Decisions as answers, without what depends on the time of the request: position, missing data, remedies."""
     moments = {stored.origin.decided_at for stored in decisions}
     held = {moment: held_pins(connection, moment) for moment in moments}
     return [explained(one, pins_among(held[one.origin.decided_at], one.record.decision), None) for one in decisions]

@@ -53,7 +53,7 @@ class RejectedCandidate(Answer):
 
 
 class TaskFacts(Answer):
-    """Who asks for what. None: the task has no such value, or is not on record any more."""
+    """What a task asks for, and who submitted it. None: the task has no such value, or is no longer on record."""
 
     jeditaskid: int
     taskname: str | None = None

@@ -55,7 +55,7 @@ def read_answers(
     config: Path | None,
     warn: Warn,
 ) -> Evaluation[list[tuple[StoredDecision, Answer]]]:
-    """The answers of the last decision of each brokerage; those that do not know the name only if nobody does.
+    """The answers of the last decision of each brokerage that knows the name, or of all if none does.
 
     The decisions are read here; what is returned asks them, and raises :class:`NotReproducible`.
 

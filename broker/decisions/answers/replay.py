@@ -117,7 +117,7 @@ def replay(
 
 
 def _faults(decisions: Sequence[StoredDecision]) -> dict[int, str]:
-    """Why the work of decisions cannot be read, of those of which it cannot."""
+    """For each decision whose work cannot be read, the reason."""
     without = {one.id: "it was stored without its work" for one in decisions if one.record.work is None}
     stored = [one for one in decisions if one.record.work is not None]
     if not _fault(stored):  # mostly; only where something is damaged one looks at each

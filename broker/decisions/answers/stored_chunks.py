@@ -57,7 +57,7 @@ class Group(StoredBatch[JobBrokerage, StoredChunks]):
 
 
 def groups_of(asking: Asking, brokerage: JobBrokerage, rules: Rules, decisions: Iterable[int]) -> Iterator[Group]:
-    """The chunks of these decisions, by their numbers; those that cannot be evaluated any more are dropped."""
+    """The chunks of these decisions, by their numbers; those that can no longer be evaluated are dropped."""
     grouped: defaultdict[tuple[str, int, bool, str | None], list[Body]] = defaultdict(list)
     for one in _stored(asking, decisions):
         if one.record.work is None or one.origin.snapshot is None:

@@ -185,7 +185,7 @@ def submit(request: Request, api: State, who: Who, body: Description) -> Respons
 def _options(body: Description, who: Identity | None, vo: str) -> SubmitOptions:
     """The options of a submission, for ``vo`` where none is named.
 
-    Somebody whose token names a user submits as that user.
+    A client whose token names a user submits as that user.
 
     Raises:
         Problem: another user is named.

@@ -173,7 +173,7 @@ def refuse_names(who: Identity | None, *names: Any) -> None:
     """Questions about users by name are answered to those with a token only.
 
     Raises:
-        Problem: somebody without one asks for a name.
+        Problem: a name is given without a token.
     """
     if who is None and any(name is not None for name in names):
         raise unauthenticated()

@@ -25,7 +25,7 @@ _COUNT = """
 
 @dataclass(frozen=True)
 class Asked:
-    """The work of which the place is asked for.
+    """The work whose place in its share is asked for.
 
     Attributes:
         brokerage: at which it waits.

@@ -13,7 +13,7 @@ from typing import Any
 from agents.feeds.by_hand import ReplicaFileOptions, ReplicaImport, WorkersImport, WorkersOptions
 from agents.feeds.cric import CricAgent, CricOptions
 from agents.feeds.network import NetworkAgent, NetworkOptions
-from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
+from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from agents.service import configuration, cycle, registry
 from agents.service.base import Agent, CycleContext, CycleRequest
 from agents.service.clock import ClockWatch, read_clocks

@@ -81,7 +81,7 @@ Work = Callable[[ByHand, list[str]], None]
 def _plain(
     context: typer.Context, documents: Files, dry_run: DryRun = False, json: Json = False, at: At = None
 ) -> None:
-    """What all imports take."""
+    """Arguments that every import takes."""
 
 
 def importing(app: typer.Typer, documents: Any = Files, *, shrinks: bool = True) -> Callable[[Work], AnyFunction]:

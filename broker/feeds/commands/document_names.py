@@ -85,7 +85,7 @@ def _check_json_file(address: str) -> None:
 
 
 def _content(address: str) -> object:
-    """What is in a file; nothing for web servers, and for what is no JSON: it is told later."""
+    """The JSON in a file; nothing for an address of a web server, or for other content, which is refused later."""
     try:
         path = path_of(address)
         if path is None:

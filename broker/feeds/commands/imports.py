@@ -14,7 +14,7 @@ import typer
 from agents.feeds.by_hand import ReplicaFileOptions, ReplicaImport, WorkersImport, WorkersOptions
 from agents.feeds.cric import CricAgent, CricOptions
 from agents.feeds.network import NetworkAgent, NetworkOptions
-from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
+from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from agents.service.base import Agent
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark

@@ -73,7 +73,7 @@ def set_fields(
     editor: Editor = None,
     json: Json = False,
 ) -> None:
-    """Hold fields of a queue until some time, whatever CRIC says; status=brokeroff closes it."""
+    """Pin fields of a queue until some time, regardless of CRIC; status=brokeroff closes it."""
     held = dict(_pair(text) for text in values)
     if not 0 < len(reason.strip()) <= LONGEST_REASON:
         raise WrongPin("no reason, or too long a one", "--reason", f"give 1 to {LONGEST_REASON} characters")

@@ -78,7 +78,7 @@ def import_file(context: typer.Context, file: Path, dry_run: bool, as_json: bool
 
 
 def follow(file: Path, work: Callable[[], int], pause: Callable[[float], object] = time.sleep) -> int:
-    """Do ``work`` now and whenever the file becomes another one, until somebody interrupts; the exit status.
+    """Do ``work`` now and each time the file changes, until interrupted; the exit status.
 
     What goes wrong is told and tried again when the file changes; a lease that another process holds, at each look.
 

@@ -132,7 +132,7 @@ def moment(value: Any, field_name: str, form: str, now: datetime) -> datetime:
 
 
 def check_dropped_rows(document: str, found: Iterable[DroppedRow], records: int, most: float) -> None:
-    """Refuse a document of which too much is unusable.
+    """Refuse a document with too many unusable rows.
 
     Args:
         document: its name.

@@ -1,4 +1,4 @@
-"""Pins: fields of queues that an operator holds for a while, whatever CRIC says. Each change of one stays on record."""
+"""Pins: fields of queues that an operator fixes for a while, regardless of CRIC. Every change of a pin is recorded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PinLine(HeldField):
 
 
 class Pin(HeldField):
-    """A pin as it is stored. Times are aware; ``ended_at`` None: nobody ended it, so it ends at ``until``."""
+    """A pin as it is stored. Times are aware; ``ended_at`` None: not ended early, so it ends at ``until``."""
 
     id: int
     ended_at: datetime | None

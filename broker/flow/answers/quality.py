@@ -219,7 +219,7 @@ def figures_of(row: QualityRow) -> dict[str, float]:
 
 
 def cycle_quality(row: QualityRow) -> CycleQuality:
-    """A row as it is told. Pure."""
+    """A stored row as an answer. Pure."""
     figures = figures_of(row) if row.state == "measured" else {}
     details: Mapping[str, list[list[object]]] = row.details
     even = row.details.get("even_hs06h")
@@ -273,7 +273,7 @@ def _lines(kind: type[AnswerT], rows: Sequence[Sequence[object]]) -> tuple[Answe
 
 
 def quality_sentence(found: Quality) -> str:
-    """What is told first: the newest measured cycle of each brokerage, and what got worse."""
+    """The summary: the newest measured cycle of each brokerage, and what got worse."""
     newest: dict[str, CycleQuality] = {}
     for one in found.cycles:
         if one.state == "measured" and one.placer == "ours":

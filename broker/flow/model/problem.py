@@ -256,7 +256,7 @@ class CostParts:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of all parts of the cost, in HS06 h."""
         return self.time + self.bytes + self.wait + self.left_over + self.share_debt
 
 
@@ -294,7 +294,7 @@ def queue_cores(problem: FlowProblem, jobs: Ints | Floats) -> Floats:
 
 
 def wait_costs(problem: FlowProblem, cores: Floats) -> Floats:
-    """(Q,) HS06 h of so many cores (Q,) more at each queue: the first segments fill up before the last."""
+    """(Q,) HS06 h that more cores (Q,) at each queue cost; cheaper segments are filled first."""
     size = segment_size(problem)
     below = np.minimum(np.maximum(cores[:, None] - np.arange(SEGMENTS) * size[:, None], 0.0), size[:, None])
     below[:, -1] = np.maximum(cores - (SEGMENTS - 1) * size, 0.0)

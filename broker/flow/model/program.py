@@ -225,7 +225,7 @@ class FlowProgram:
         return np.concatenate([jobs, *below, self.debt]), upper
 
     def _askable_debt(self) -> Floats:
-        """(S,) the debt of each share, as far as its chunks ask for cores at all."""
+        """(S,) the debt of each share, at most the cores that its chunks ask for."""
         problem = self.problem
         asked = np.zeros(len(problem.share_debt_hs06))
         hs06 = problem.chunks.jobs * problem.chunks.cores * problem.costs.reference_power

@@ -88,7 +88,7 @@ def signed_integer(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """A whole number above 0: somebody who writes 0 does not know.
+    """A whole number above 0; 0 is refused, since sites write it for unknown.
 
     Raises:
         BadTextError: it is none.

@@ -114,7 +114,7 @@ def _per_core_mb(size_bytes: float | None, cores: float | None) -> float | None:
 
 
 def _scratch_per_core_mb(report: Report) -> float | None:
-    """Of a disk that all jobs share, each processor of the machine has its part."""
+    """A disk that all jobs of the machine share is divided by its processors."""
     return _per_core_mb(report.scratch_limit_bytes, report.total_cpu if report.scratch_is_shared else report.cores)
 
 

@@ -110,7 +110,7 @@ def properties(connection: sa.Connection, kind: SubmittedKind, number: int, job_
 
 
 def records(connection: sa.Connection, kind: SubmittedKind, numbers: Sequence[int]) -> dict[int, Record]:
-    """What is known of the documents that jobs or tasks came from, by id; nothing of those that came otherwise."""
+    """The documents that jobs or tasks were submitted as, by id; nothing for those submitted in another way."""
     values = {"kind": kind, "ids": list(numbers)}
     kept: dict[int, list[KeptRow]] = {}
     for row in connection.execute(_ALL_KEPT, values):

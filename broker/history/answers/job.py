@@ -216,7 +216,7 @@ def _line(job: Mapping[str, Any], classes: ErrorClasses) -> JobLine:
 
 
 def _known(moment: Any) -> Any:
-    """PanDA's columns have 1970 where nobody set them."""
+    """The instant; None for 1970, PanDA's default of columns that were never set."""
     return None if moment is None or moment.year == 1970 else moment
 
 

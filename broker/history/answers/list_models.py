@@ -14,7 +14,7 @@ from broker.store.query_context import Answer
 
 
 class TaskFilters(Answer):
-    """Which tasks: those for which all that is given holds. Names of queues and nuclei match whatever their case.
+    """Filters of tasks, all of which must hold. Names of queues and nuclei match in upper or lower case.
 
     Attributes:
         user: ``username`` of the task.

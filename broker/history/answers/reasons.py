@@ -36,7 +36,7 @@ def reasons_of(
     before: datetime,
     counted: Mapping[str, Sequence[QueueCount]],
 ) -> Reasons:
-    """The answer, of the chunks that wait now, and of how many waited then (None: nobody knows). Pure.
+    """The answer, of the chunks that wait now, and of how many waited then (None: unknown). Pure.
 
     Args:
         groups: the chunks that wait, by brokerage, reason and main reason.

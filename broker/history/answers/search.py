@@ -1,4 +1,4 @@
-"""What somebody may mean by a few letters: a task or job by number, and tasks, queues, sites, keys, reasons by name."""
+"""Search by a few letters: a task or job by number, and tasks, queues, sites, keys and reasons by name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Search(Answer):
 
 
 def search(asking: Asking, text: str, keys: Iterable[str], *, with_names: bool) -> Search:
-    """What somebody may mean.
+    """Results of a search.
 
     Args:
         asking: of the request.

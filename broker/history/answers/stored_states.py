@@ -126,7 +126,7 @@ def chunk_states(
 
 
 def waiting_since(connection: sa.Connection, now: datetime) -> dict[int, datetime | None]:
-    """Since when each task waits of which :func:`chunk_states` has any, at the brokerage that decided last."""
+    """The time since each task in :func:`chunk_states` waits, at the brokerage that decided last."""
     if not states.decided_after(connection, now):
         return states.waiting_since_by_task(connection, now - LOOKED_BACK)
     by_task: defaultdict[int, list[ChunkState]] = defaultdict(list)
@@ -224,7 +224,7 @@ class LastStates:
 
 
 def last_states(connection: sa.Connection, now: datetime, *, brokered: bool = True) -> dict[str, LastStates]:
-    """Of the states that :func:`chunk_states` has those of which lists read the decisions, by brokerage.
+    """The states in :func:`chunk_states` whose decisions lists read, by brokerage.
 
     With ``brokered`` False the newest are those that wait alone.
     """
@@ -329,7 +329,7 @@ def most_rejecting(counts: RejectionCounts) -> str | None:
 
 
 def looked_at(states: Iterable[ChunkState], most: int = MOST_READ) -> list[ChunkState]:
-    """The states of which the decisions are read, all at once: what waits first, the newest first."""
+    """The states whose decisions are read in one query: waiting ones first, newest first."""
     some = _first_looked_at(states, most)
     for decided, numbers in _by_reader(some):
         decided.read(numbers)

@@ -230,7 +230,7 @@ class UnknownValue(BrokerError):
 
 
 def known_value(field: str, value: str, known: Iterable[str], where: str = "") -> str:
-    """The one of the ``known`` values that is meant, whatever its case.
+    """The value among ``known`` that matches, in upper or lower case.
 
     Raises:
         UnknownValue: there is none; it says which are near.

@@ -31,7 +31,7 @@ def user_answer(asking: Asking, name: str) -> UserAnswer:
     """A user's tasks, throttles, caps and quota.
 
     Raises:
-        NothingFound: nobody of this name has tasks; the nearest names are said.
+        NothingFound: no user of this name has tasks; the error lists the nearest names.
     """
     names = read_user_names(asking.connection, asking.catalogue)
     if not names:

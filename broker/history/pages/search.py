@@ -59,7 +59,7 @@ class Suggestions(Answer):
 @router.get("/search/suggestions")
 @allow(READ)
 def suggest(request: Request, api: State, who: Who, q: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """What the box of every page offers while somebody types: some of each kind, with their addresses."""
+    """Suggestions of the search box while the user types: some of each kind, with their addresses."""
     keys = [one.key for one in tuning_values.values(api.database)]
     with asking(api) as asked:
         found = search(asked, q.replace("\0", ""), keys, with_names=who is not None)

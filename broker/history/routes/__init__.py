@@ -1,1 +1,1 @@
-"""Jobs over HTTP."""
+"""Routes of the HTTP API for tasks, jobs, reasons and search."""

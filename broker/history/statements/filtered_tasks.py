@@ -1,4 +1,4 @@
-"""The tasks of which the last decision is of some kind: what a list with such a filter counts and orders.
+"""Tasks whose last decision is of some kind: what a list with such a filter counts and orders.
 
 The brokerage that decided last counts. Its chunk that has waited longest speaks for the task; where none waits, the
 first that its last cycle decided about.

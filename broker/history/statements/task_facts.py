@@ -41,7 +41,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class TaskSelection:
-    """Which tasks: those for which all that is given holds; names of users, nuclei and shares whatever their case."""
+    """Filters of tasks, all of which must hold; names of users, nuclei and shares match in upper or lower case."""
 
     tasks: Sequence[int] | None = None
     user: str | None = None
@@ -135,7 +135,7 @@ def read_user_names(connection: sa.Connection, catalogue: TableCatalogue) -> lis
 def read_task_names(
     connection: sa.Connection, catalogue: TableCatalogue, text: str, most: int
 ) -> list[tuple[int, str]]:
-    """Numbers and names of the newest tasks with a text in their name, whatever its case."""
+    """Numbers and names of the newest tasks with a text in their name, in upper or lower case."""
     source = catalogue.source("jedi_tasks", ("jeditaskid", "taskname"))
     query = (
         f"SELECT jeditaskid, taskname FROM {source} AS t "  # noqa: S608 - quoted names
@@ -200,7 +200,7 @@ MOST_LINES = 100_000
 
 
 class JobFilters(Answer):
-    """Which jobs: those for which all that is given holds.
+    """Filters of jobs, all of which must hold.
 
     Attributes:
         task: only jobs of this task.

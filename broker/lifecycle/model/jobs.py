@@ -18,7 +18,7 @@ JobTable = Literal["jobsdefined4", "jobsactive4"]
 Clock = Literal["modificationtime", "statechangetime", "creationtime", "starttime", "endtime"]
 
 UNSET_TIME = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in PanDA's tables
-"""What PanDA's PostgreSQL columns hold when nobody set them; it means NULL."""
+"""The default of PanDA's PostgreSQL time columns; it means NULL."""
 
 ANALYSIS_LABELS = ("user", "panda")
 BUILDING_LABEL = "panda"
@@ -182,7 +182,7 @@ REASSIGNED = 51
 TASK_FINISHED = 55
 
 MERGE_FAILED = 113
-"""taskbuffererrorcode of a job whose output nobody merges any more."""
+"""taskbuffererrorcode of a job whose output will not be merged."""
 
 WORKER_ENDED = 300
 TRANSFER_TIMEOUT = 101

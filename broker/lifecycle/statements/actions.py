@@ -71,7 +71,7 @@ class JobAction:
 
     @property
     def only_told(self) -> bool:
-        """Whether the job is told to stop and keeps its row: it is running, and its pilot will say when it has."""
+        """Whether the job is told to stop and keeps its row: it is running, and its pilot will report the end."""
         return self.action != "failed" and self.old_status == "running"
 
     @property
@@ -182,7 +182,7 @@ class MoveBatch:
         self._connection.execute("ANALYZE staged_moves")
 
     def take(self, tasks: Sequence[int]) -> None:
-        """Take the staged jobs that are as they were seen, of ``tasks`` those that nobody else has locked."""
+        """Take the staged jobs that are unchanged since they were read, of those ``tasks`` that can be locked."""
         self.run(statements.LOCK_TASKS, tasks=list(tasks))
         for table in TABLES:
             self.run(statements.TAKE.replace("{source}", table))

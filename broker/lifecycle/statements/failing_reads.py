@@ -49,7 +49,7 @@ def read_closed(connection: sa.Connection) -> LearnedQueues:
 
 
 def read_failing_tasks(connection: sa.Connection) -> FailingTasks:
-    """The tasks of which several jobs failed at one queue, with all their ends lately."""
+    """Tasks with several failed jobs at one queue, with the recent ends of all their jobs."""
     (read,) = TaskFailuresSource.reads
     rows = Rows(read.columns_stored, tuple(map(tuple, connection.execute(sa.text(read.statement)))))
     return task_failures.failing_tasks_of(RawSource(TASK_FAILURES, {TASK_FAILURES: rows}))

@@ -139,7 +139,7 @@ def _waiting(
 
 
 def settling_shares(connection: sa.Connection, now: datetime, settle_s: float) -> set[str | None]:
-    """The shares of which the fast rebrokerage took jobs back within the last ``settle_s`` seconds."""
+    """The shares whose jobs the fast rebrokerage took back within the last ``settle_s`` seconds."""
     values = {"rule": RULE, "since": now - timedelta(seconds=settle_s), "now": now}
     return set(connection.execute(sa.text(_READ_SETTLING_SHARES), values).scalars())
 

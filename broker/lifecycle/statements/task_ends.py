@@ -20,7 +20,7 @@ from broker.store.writes.job_row_sql import HOST
 GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
 """Statuses of a task that may end by itself."""
 STOPPING = ("aborting", "finishing")
-"""Statuses of a task that somebody has ended: it ends as soon as it has no jobs any more."""
+"""Statuses of a task that was told to end: it ends when its last job has ended."""
 
 # The primary input counts. Tasks with a job that has not ended, or to whose input files may be added, go on.
 _READ_TASKS_TO_END = """
@@ -84,7 +84,7 @@ class TaskChange:
 def read_ending(
     connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None = None
 ) -> list[TaskChange]:
-    """The tasks of which nothing is left to be done, and those that scout no more."""
+    """The tasks without remaining work, and those whose scouts have ended."""
     asked: dict[str, Any] = {"going_on": [*GOING_ON, *STOPPING], "stopping": list(STOPPING)}
     asked |= {"tasks": None if tasks is None else list(tasks), "most": most}
     found = []
@@ -102,7 +102,7 @@ def read_ending(
 
 
 def write_ending(connection: sa.Connection, names: Names, changes: Sequence[TaskChange], now: datetime) -> int:
-    """End tasks that nobody else is writing to; how many."""
+    """End the tasks that no other transaction has locked; returns their number."""
     if not changes:
         return 0
     asked = {"ids": [one.jeditaskid for one in changes], "going_on": [*GOING_ON, *STOPPING]}

@@ -16,7 +16,7 @@ from broker.store.query_context import Asking
 
 
 def alarm_incidents(asking: Asking) -> Iterator[Incident]:
-    """All alarms."""
+    """One incident for each alarm that is raised."""
     for one in alarms(asking).alarms:
         sentence = alarm_sentence(one)
         yield Incident("alarm", one.code, one.about, one.severity, sentence, _page(one), one.since)

@@ -16,7 +16,7 @@ State = Literal["waiting", "delivered", "dropped", "given_up"]
 Standing = ChannelStanding
 """How a channel fares."""
 FAILING_FROM = 3
-"""Tries in vain after which a channel fails."""
+"""Failed tries after which a channel counts as failing."""
 
 
 class MessageLine(Answer):
@@ -107,5 +107,5 @@ def standings(asking: Asking) -> list[ChannelStanding]:
 
 
 def fails(one: ChannelStanding) -> bool:
-    """Whether somebody should look at a channel: messages were tried in vain, or given up in the last day. Pure."""
+    """Whether a channel needs attention: its last tries failed, or messages were given up in the last day. Pure."""
     return one.tries >= FAILING_FROM or one.given_up > 0

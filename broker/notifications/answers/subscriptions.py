@@ -30,7 +30,7 @@ class NoSuchTarget(BrokerError):
 
 
 class NotYourTask(Refused):
-    """The task is somebody else's."""
+    """The task belongs to another user."""
 
 
 class NotSubscribable(Refused):
@@ -139,7 +139,7 @@ def subscribe(
         ConfigurationError: ``notifications.yaml`` cannot be used.
         NoSuchTarget: no message can be sent there.
         NothingFound: there is no such task.
-        NotYourTask: it is somebody else's.
+        NotYourTask: it belongs to another user.
         NotSubscribable: it has ended, or has too many subscriptions.
     """
     settings = load_settings(folder)
@@ -167,7 +167,7 @@ def unsubscribe(
         ConfigurationError: ``notifications.yaml`` cannot be used.
         NoSuchTarget: no message can be sent there.
         NothingFound: there is no such subscription.
-        NotYourTask: it is to the task of somebody else.
+        NotYourTask: its task belongs to another user.
     """
     channel, address = target_of(to, load_settings(folder))
     with database.begin() as connection:

@@ -17,7 +17,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Channel(Terms):
-    """What all channels have.
+    """Settings that every channel has.
 
     Attributes:
         time_limit_s: seconds that one message may take.

@@ -106,7 +106,7 @@ def signature(body: bytes, secret: bytes, now_s: int) -> str:
 
 
 def chat_body(message: Message, style: Literal["slack", "mattermost"]) -> bytes:
-    """The body for an incoming webhook of Slack or Mattermost; names in it call nobody and are no markup."""
+    """The body for an incoming webhook of Slack or Mattermost; names in it neither mention users nor act as markup."""
     lines = [_plain(message.title, style), _plain(f"{message.span}, incident {message.incident}", style)]
     if message.link:
         lines.append(f"<{message.link}|Open>" if style == "slack" else f"[Open]({message.link})")

@@ -1,4 +1,4 @@
-"""What all settings of notifications have in common."""
+"""Types that all settings of notifications share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form on the page of a task by which somebody is told what becomes of it."""
+"""The form on the page of a task to subscribe to its states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def subscribe(api: State, who: Who, jeditaskid: TaskId, fields: Form) -> Respons
 @router.post("/tasks/{jeditaskid}/unsubscribe")
 @allow(ACT_ON_TASKS)
 def unsubscribe(api: State, who: Who, jeditaskid: TaskId, fields: Form) -> Response:
-    """End a subscription."""
+    """End the caller's subscription to a task, and show the page of the task again."""
     subscriptions.unsubscribe(api.database, api.folder, jeditaskid, _to(fields), subscriber_of(who), api.now())
     return back_to(f"/tasks/{jeditaskid}#subscriptions")
 

@@ -88,7 +88,7 @@ def subscribe_to_task(request: Request, api: State, who: Who, task: TaskId, body
 @router.post("/tasks/{task}:unsubscribe", response_model=TaskSubscriptions)
 @allow(ACT_ON_TASKS)
 def unsubscribe_from_task(request: Request, api: State, who: Who, task: TaskId, body: WhereToTell) -> Response:
-    """End a subscription."""
+    """End the caller's subscription to a task."""
     by = subscriber_of(who)
     return answer(request, subscriptions.unsubscribe(api.database, api.folder, task, body.to, by, api.now()))
 

@@ -122,7 +122,7 @@ def delivered_since(connection: sa.Connection, since: datetime) -> Mapping[str, 
 
 
 def trying(connection: sa.Connection, row: OutboxRow, again: datetime) -> bool:
-    """Note that a message is tried, and when it is tried again if nothing is heard of it; false: somebody else does."""
+    """Note a try to send a message, and the time of the next try; false if another process is sending it."""
     values = {"id": row.id, "tries": row.tries, "again": again}
     return connection.execute(_TRYING, values).rowcount == 1
 

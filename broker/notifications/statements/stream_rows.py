@@ -165,12 +165,12 @@ def forget(connection: sa.Connection, kept: Collection[str]) -> list[str]:
 
 
 def lose(connection: sa.Connection, channel: str, position: int, lost: int, now: datetime) -> None:
-    """Keep that at most so many decisions up to ``position`` are gone, and go on behind them."""
+    """Record that at most this many decisions up to ``position`` are lost, and continue after them."""
     connection.execute(_LOSE, {"channel": channel, "position": position, "lost": lost, "now": now})
 
 
 def trying(connection: sa.Connection, row: StreamRow, again: datetime) -> bool:
-    """Note that decisions are sent, and when they are if nothing is heard of that; false: somebody else sends them."""
+    """Note a try to send decisions, and the time of the next try; false if another process is sending them."""
     values = {"channel": row.channel, "position": row.position, "tries": row.tries, "again": again}
     return connection.execute(_TRYING, values).rowcount == 1
 
@@ -178,7 +178,7 @@ def trying(connection: sa.Connection, row: StreamRow, again: datetime) -> bool:
 def got_through(
     connection: sa.Connection, channel: str, position: int, now: datetime, sent: int, unknown: int = 0
 ) -> None:
-    """Keep that all decisions up to ``position`` are done with, ``sent`` of them by messages."""
+    """Record that all decisions up to ``position`` are processed, ``sent`` of them as messages."""
     values = {"channel": channel, "position": position, "now": now, "sent": sent, "unknown": unknown}
     connection.execute(_GOT_THROUGH, values)
 
@@ -195,7 +195,7 @@ def standing(connection: sa.Connection) -> list[StreamLine]:
 
 
 def failing(connection: sa.Connection) -> list[ChannelStanding]:
-    """The channels of which the last try was in vain; what waits there: at most so many decisions."""
+    """The channels whose last try failed, with their waiting decisions, at most so many of each."""
     return [
         ChannelStanding(
             channel=row.channel, waiting=row.waiting, failing=row.waiting, tries=row.tries, given_up=0,

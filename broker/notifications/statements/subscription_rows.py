@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from broker.store.connection.tables import Names
 
 ENDED = ("done", "finished", "failed", "broken", "aborted", "exhausted", "obsolete")
-"""States of tasks of which no more work is brokered."""
+"""Final states of tasks: no more of their work is brokered."""
 _TASK = "SELECT status, username FROM {panda}.jedi_tasks WHERE jeditaskid = :task"
 _COUNT = sa.text("SELECT count(*) FROM broker.task_subscriptions WHERE jeditaskid = :task AND ended_at IS NULL")
 _ADD = sa.text("""

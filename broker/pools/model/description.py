@@ -1,4 +1,4 @@
-"""A job description after parsing, whatever its syntax: values, attributes, sections; and what is refused of one."""
+"""A parsed job description of any syntax: values, attributes, sections, and what is refused."""
 
 from __future__ import annotations
 

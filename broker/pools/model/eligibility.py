@@ -95,7 +95,7 @@ class QueueColumns:
 
 @dataclass(frozen=True)
 class Eligibility:
-    """What was found out about some pools at all queues.
+    """Eligibility of some pools at all queues.
 
     Attributes:
         pools: the rows.

@@ -100,7 +100,7 @@ class Resources:
 
     @cached_property
     def parameter_names(self) -> frozenset[str]:
-        """Every name that some site, CE or queue gives a value, to whatever VO."""
+        """Every name that some site, CE or queue gives a value, for any VO."""
         layers = (
             layer
             for _, *levels in self._chains()

@@ -1,4 +1,4 @@
-"""Removing SubmitPools that nobody uses any more.
+"""Removes unused SubmitPools.
 
 The conditions stand in the statement that deletes. A registration at the same moment either comes first, and its new
 time of use is seen when the statement gets the row, or it waits for the deletion and makes the pool again.
@@ -78,7 +78,7 @@ def unused(connection: sa.Connection, names: Names, now: datetime, grace: timede
 
 
 def forget_requirements(connection: sa.Connection, names: Names, most: int | None = None) -> int:
-    """Remove what tasks asked for that are not on record any more, of ``most`` tasks or of all; how much that was."""
+    """Remove the requirements of deleted tasks, of at most ``most`` tasks or of all; returns the number of rows."""
     return connection.execute(sa.text(names.sql(_DELETE_REQUIREMENTS)), {"most": most}).rowcount
 
 

@@ -19,7 +19,7 @@ from broker.pools.statements.resource_versions import ResourceVersion, current
 from broker.store.connection.array_transfer import array_of
 from broker.store.connection.tables import Names
 
-#: Statuses of a task that makes no jobs any more, unless somebody asks for it again.
+#: Statuses of a task that makes no more jobs unless it is retried.
 ENDED = ("finished", "done", "failed", "aborted", "broken", "passed")
 
 _SAVE_POOL = sa.text("""

@@ -171,7 +171,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class LimitedChange:
-    """A change that somebody wants, and its limit.
+    """A requested change and its limit.
 
     Attributes:
         proposals: keys, values and VOs.

@@ -160,7 +160,7 @@ class PreviewLimits(BaseModel):
 
 
 class NotConfirmed(Refused):
-    """The change goes beyond the limits, and nobody said that it is meant."""
+    """The change goes beyond the limits and was not confirmed."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def reason_after_look(context: typer.Context, change: LimitedChange, *, yes: boo
         json: whether it is shown as JSON.
 
     Raises:
-        NotConfirmed: it passes one, and nobody said yes.
+        NotConfirmed: it goes beyond a limit and was not confirmed.
         TooManyJobsMove: more jobs move than its own limit lets.
         NotPreviewed: it has such a limit, and there is no cycle to look at.
         ConfigurationError: the file with the limits cannot be used.
@@ -298,7 +298,7 @@ def confirm(sentences: Sequence[str], yes: bool) -> None:
     """Show what is beyond the limits, and go on only with a yes.
 
     Raises:
-        NotConfirmed: nobody said yes.
+        NotConfirmed: it was not confirmed.
     """
     for sentence in sentences:
         remark(f"warning: {sentence}")

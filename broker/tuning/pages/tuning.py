@@ -286,7 +286,7 @@ def stop_canary(request: Request, api: State, fields: Form) -> Response:
 
 
 def _most_moved(fields: dict[str, str]) -> int | None:
-    """How many jobs a form lets move; None where nobody said."""
+    """The number of jobs that a form allows to move; None if it is empty."""
     text = fields.get("moved", "").strip().replace(",", "")
     if not text:
         return None

@@ -100,7 +100,7 @@ def list_refused(
     after: After = None,
     limit: Limit = 100,
 ) -> Response:
-    """Changes that were refused, as more jobs would have moved than whoever made them allowed; newest first."""
+    """Refused changes, which would have moved more jobs than their editor allowed; newest first."""
     return answer(request, slice_of(refusals(api.database, key, MOST_EVENTS), after, limit))
 
 

@@ -210,7 +210,7 @@ class TuningStore:
         Raises:
             UnknownKeyError: no such key.
             ValueRefusedError: type, range, name, VO, editor or reason are not acceptable.
-            VersionConflictError: somebody else changed the values since.
+            VersionConflictError: the values were changed since.
         """
         return self._edit(
             connection, editor, reason, expected_version, lambda current: plan_set(current, key, value, vo)
@@ -355,7 +355,7 @@ class TuningStore:
 
 
 def _row(catalogue: Catalogue, content: dict[str, Any]) -> ConfigRow:
-    """A row of CONFIG, whatever columns the table has beside or instead of ours."""
+    """A row of CONFIG; other columns of the table are ignored, missing ones are NULL."""
     return ConfigRow(
         content["app"],
         content["component"],

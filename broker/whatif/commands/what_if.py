@@ -237,7 +237,7 @@ def cases_of(context: typer.Context, wanted: Wanted, rules: ProfileRules) -> Ite
 
 @contextmanager
 def progress(pairs: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr over so many (cycle, value) pairs; nothing where stderr is no terminal."""
+    """A progress bar on stderr over (cycle, value) pairs; nothing if stderr is not a terminal."""
     columns = (TextColumn("deciding again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -246,7 +246,7 @@ def progress(pairs: int) -> Iterator[Callable[[int], None]]:
 
 
 def report_skipped_tasks(proposals: Sequence[Proposal]) -> None:
-    """Say on stderr of which keys no decision can show the effect."""
+    """Print to stderr the keys whose effect no decision can show."""
     for one in proposals:
         readers = readers_beside_brokerages(shipped_catalogue(), one, offered())
         if readers:

@@ -130,7 +130,7 @@ def _task(one: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _some(queues: dict[str, str]) -> str:
-    """A few queues with their codes, and how many more there are."""
+    """The first queues with their codes, and the number of the others."""
     output = [f"{name} ({code})" for name, code in list(queues.items())[:3]]
     return ", ".join([*output, *([f"{len(queues) - 3} more"] if len(queues) > 3 else [])])
 

@@ -205,7 +205,7 @@ def answer_on_cluster(cycles: Cycles, what: Comparing, address: str, emit: Tell)
 
 
 def _jobs(cycles: Cycles, what: Comparing, parts: int, size: int) -> Iterator[Job]:
-    """All jobs, in order: the cycles ``size`` at a time, with the changes in so many parts."""
+    """All jobs in order: the cycles in batches of ``size``, each with every part of the changes."""
     changes = len(what.changes)
     step = max(1, -(-changes // max(1, parts)))
     for number, start in enumerate(range(0, len(cycles), size)):
@@ -215,7 +215,7 @@ def _jobs(cycles: Cycles, what: Comparing, parts: int, size: int) -> Iterator[Jo
 
 
 def gathered(done: Iterable[tuple[Job, Answers]], what: Comparing, emit: Tell) -> Answers:
-    """All answers, added up in the order of the cycles, whatever the order in which they come."""
+    """All answers, summed in the order of the cycles, in whichever order they arrive."""
     whole = Answers([Difference() for _ in what.changes])
     early: list[dict[int, Difference]] = [{} for _ in what.changes]
     due = [0] * len(what.changes)
@@ -240,7 +240,7 @@ def gathered(done: Iterable[tuple[Job, Answers]], what: Comparing, emit: Tell) -
 
 
 def decide_job(job: Job, what: Comparing) -> Answers:
-    """One job; a cycle that cannot be decided again is told of, and does not stop the others. Bad values do."""
+    """Runs one job. A cycle that cannot be decided again is reported and skipped; bad values end the run."""
     changes = what.changes[job.first : job.stop]
     found = Answers([Difference() for _ in changes])
     with _uncollected():
@@ -272,7 +272,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], what: Comparing, ahead: int) -> Iterator[tuple[Job, Answers]]:
-    """The jobs as they are done, with only so many given out as keep all processes busy."""
+    """The jobs as they complete; only as many are submitted as keep all processes busy."""
     waiting = iter(jobs)
     running: dict[Future[Answers], Job] = {pool.submit(decide_job, job, what): job for job in islice(waiting, ahead)}
     while running:

@@ -31,7 +31,7 @@ class Drawn:
 
 
 class DrawnRows:
-    """The jobs of each of so many chunks; of those that the compiled loop placed they are looked up when asked for."""
+    """The jobs of each chunk; for chunks that the compiled loop placed, they are looked up on access."""
 
     def __init__(self, size: int) -> None:
         self._rows: list[Drawn | None] = [Drawn(b"", NOBODY, NOBODY)] * size

@@ -352,7 +352,7 @@ def job_counts(batch: StoredChunks, stored: Sequence[StoredOutcome]) -> list[int
 
 @dataclass
 class CountedJobs:
-    """A number of jobs, whatever they are made of.
+    """A number of jobs, regardless of their kind.
 
     Attributes:
         left: jobs that are still to be given.

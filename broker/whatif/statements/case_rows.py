@@ -54,7 +54,7 @@ def read_case(connection: sa.Connection, key: CycleKey, tuning_of: Callable[[int
 
 
 def _digest(key: CycleKey, tuning: str, decisions: Sequence[StoredOutcome]) -> str:
-    """Equal for equal cycles, of whatever database."""
+    """A key that is equal for equal cycles, also from different databases."""
     whole = hashlib.sha256(repr((key.brokerage, key.origin, tuning)).encode())
     for one in decisions:
         whole.update(repr((one.outcome, one.reason, sorted(one.assigned.items()))).encode())

@@ -13,8 +13,8 @@ import pytest
 from agents.feeds.by_hand import ReplicaFileOptions, ReplicaImport
 from agents.feeds.importing import FeedAlarm
 from agents.feeds.rucio_connection import gather
-from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
+from agents.feeds.rucio_usage import QuotaOptions, RucioQuotaAgent, RucioSpaceAgent, SpaceOptions
 from broker.errors import Refused
 from broker.feeds.model.rucio.client import Known, Questions, ask
 from broker.feeds.model.rucio.space import GB

@@ -52,7 +52,7 @@ def place_table(sites: Document, centres: Document | None) -> MappedTable:
 
 
 def _place(record: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Degrees north and east; None where one is not said. At 0, 0, in the sea, is what nobody filled in.
+    """Degrees north and east; None if either is missing, or at 0, 0: the default of records that were not filled in.
 
     Raises:
         BadValueError: one is no number of degrees.

@@ -67,7 +67,7 @@ def usable_queues(document: Document) -> tuple[dict[str, dict[str, Any]], tuple[
 
 
 def queue_table(document: Document) -> MappedTable:
-    """``schedconfig_json`` without ``last_update``: the whole object of each queue, whatever its state.
+    """``schedconfig_json`` without ``last_update``: the whole object of each queue in any state.
 
     Raises:
         DocumentRefused: it is no object, or empty.

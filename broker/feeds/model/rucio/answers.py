@@ -225,7 +225,7 @@ def _states(row: Mapping[str, Any]) -> Mapping[Any, Any]:
 
 
 SAME_TIME_S = 300
-"""Datasets that became due within so many seconds are asked for by urgency."""
+"""Seconds within which datasets count as due together; among them the most urgent are requested first."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class Rule:
 
 
 class RucioWriter(Protocol):
-    """What is told to Rucio; every method raises :class:`RucioUnavailable` or :class:`RucioRefused`."""
+    """What the broker writes to Rucio; every method raises :class:`RucioUnavailable` or :class:`RucioRefused`."""
 
     def add_dataset(self, did: Did, rule: Rule | None) -> None:
         """Make a dataset with its rule; one that is there gets the rule if it has none such."""

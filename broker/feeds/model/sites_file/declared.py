@@ -127,7 +127,7 @@ class ResourceType(_Part):
 
 
 class Grid(_Part):
-    """The whole file."""
+    """A sites file: all queues, sites and storages that it declares."""
 
     sites: dict[Name, Site] = Field(min_length=1, description="a mapping of the names of sites to what they are")
     defaults: Slot = Field(default=Slot(), description="what queues do not say themselves")

@@ -196,7 +196,7 @@ def task_export(task: Row, group: Record, jobs: Sequence[tuple[Row, Record]], na
 
 
 def _jobs(jobs: Sequence[tuple[Row, Record]], defaults: Element | None, naming: Naming) -> list[Element]:
-    """One element for each job of the document, whatever the number of rows that it is."""
+    """One element for each job of the document, however many rows it has."""
     parts: dict[int, list[Element]] = {}
     for row, record in jobs:
         first = int(row["pandaid"]) if record.first_part is None else record.first_part

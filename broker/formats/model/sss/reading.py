@@ -205,7 +205,7 @@ class _Reader:
 
     @staticmethod
     def _kind_here(kind: ElementKind, attributes: dict[str, str]) -> ElementKind:
-        """A pattern is text, whatever the element holds otherwise."""
+        """The pattern as text, regardless of the type of the element."""
         return ElementKind("string") if attributes.get("op") == "Match" else kind
 
     def _check_units(self, element: Element, attributes: dict[str, str]) -> None:

@@ -45,7 +45,7 @@ class CannotSubmitError(ValueError):
 
 @dataclass(frozen=True)
 class SubmitTerms:
-    """What a submitter says beside what is submitted, in whatever form that is written.
+    """Terms of a submission that the submitted document does not state, in any format.
 
     Attributes:
         user: who submits; a file that names another user is refused. ``None``: the file is believed.
@@ -149,7 +149,7 @@ def _check(job: JobLevel, mapped: MappedJob, rules: SubmissionRules) -> None:
 
 
 def _alike(whole: WholeJob, mapped: MappedJob) -> tuple[Any, ...]:
-    """Jobs of which this is equal are one task."""
+    """The key by which jobs are grouped into one task."""
     own = {"PandaID", "jobName", "jobParameters", "creationTime", "currentPriority", "jobStatus"}
     columns = {name: value for name, value in (mapped.columns or {}).items() if name not in own}
     priority = (mapped.columns or {}).get("currentPriority")
