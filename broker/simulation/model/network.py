@@ -29,7 +29,7 @@ def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
     room = np.append(capacity, 0.0)
     counts = np.bincount(uses.ravel(), minlength=resources + 1).astype(np.float64)
     rates, free = np.zeros(flows), np.ones(flows, dtype=np.bool_)
-    by_cap = np.argsort(cap, kind="stable")
+    by_cap = np.argsort(cap)  # equal caps in any order: each takes the same of a resource
     caps = cap[by_cap]
     first, left = 0, flows
     while left:
@@ -195,6 +195,8 @@ class Network:
         self._columns = FlowColumns(resources)
         self._slot: dict[int, int] = {}
         self._wakes_s, self._wake_version = math.inf, 0
+        #: The slot whose flow ends first; -1 where that has to be looked for.
+        self._first = -1
         self.totals = NetworkTotals()
 
     def start(self, resources: tuple[int, ...], size: float, cap: float, done: Callable[[], None]) -> int:
@@ -228,6 +230,8 @@ class Network:
             columns = self._columns
             columns.rate[slot] = cap
             columns.end_s[slot] = end_s = now_s + size / cap
+            if end_s <= self._wakes_s:
+                self._first = -1
             if end_s < self._wakes_s:
                 self._wake_at(end_s)
         return number
@@ -269,7 +273,7 @@ class Network:
         old = columns.rate[slots]
         moved = np.abs(rates - old) > SAME_RATE * np.maximum(rates, old)
         columns.set_rates(slots[moved], rates[moved], now_s)
-        first_s = float(columns.end_s.min())
+        first_s = self._first_end()
         if first_s < self._wakes_s:
             self._wake_at(first_s)
 
@@ -280,7 +284,7 @@ class Network:
         reached[list(self._changed)] = True
         flows = np.zeros(len(uses), dtype=np.bool_)
         while True:
-            more = _of_any(reached[uses])
+            more = _of_any(reached.take(uses))
             more &= ~flows
             if not more.any():
                 return np.flatnonzero(flows)
@@ -291,7 +295,7 @@ class Network:
     def _rates_of(self, slots: Ints) -> Floats:
         """(F,) fair rates of the flows in these slots; only resources that can be full limit them."""
         uses = self._columns.uses[slots]
-        uses = np.where(self._tight[uses], uses, len(self._limit))
+        uses = np.where(self._tight.take(uses), uses, len(self._limit))
         limiting = self._reached
         limiting[:] = False
         limiting[uses] = True
@@ -299,7 +303,13 @@ class Network:
         numbers = np.flatnonzero(limiting)
         self._place[numbers] = np.arange(len(numbers))
         self._place[-1] = len(numbers)
-        return fair_rates(self._place[uses], self._capacity[numbers], self._columns.cap[slots])
+        return fair_rates(self._place.take(uses), self._capacity[numbers], self._columns.cap[slots])
+
+    def _first_end(self) -> float:
+        """Look for the flow that ends first. Returns when that is, infinite for none."""
+        ends_s = self._columns.end_s
+        self._first = int(ends_s.argmin())
+        return float(ends_s[self._first])
 
     def _wake_at(self, time_s: float) -> None:
         """Plan to look at the flow that ends first; what was planned before is void."""
@@ -312,13 +322,15 @@ class Network:
         if version != self._wake_version:
             return
         columns = self._columns
-        slot = int(columns.end_s.argmin())
+        if self._first < 0:
+            self._first_end()
+        slot = self._first
         done = columns.done[slot]
         ends = done is not None and columns.end_s[slot] <= self._events.now
         if ends:
             self.totals.arrived += float(columns.size[slot])
             self._remove(slot)
-        self._wake_at(float(columns.end_s.min()))
+        self._wake_at(self._first_end())
         if ends and done is not None:
             done()
 
@@ -334,5 +346,7 @@ class Network:
             self._look_at(resource)
         del self._slot[columns.number[slot]]
         columns.remove(slot)
+        if slot == self._first:
+            self._first = -1
         if tight:
             self._change(tight)
