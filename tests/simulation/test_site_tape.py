@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from broker.simulation.model.policies.simple import LeastLoaded
 from broker.simulation.model.scenario import Scenario
 from broker.simulation.model.scenario_file import read_scenario
 from broker.simulation.model.scenario_parts import Tape, Workers
+from broker.simulation.statements.site_history import site_history
 from broker.simulation.statements.site_tape import NOT_THERE, site_tape
 from broker.store.connection.database import Database
 from tests.conftest import TestServer
@@ -69,6 +70,52 @@ def test_what_the_data_carousel_staged(database: Database) -> None:
         )
         found, why = site_tape(connection, database.names, *span)
         assert found == TapeRecord(41, 7500, 1500, Counted(40, (3600.0, 3600.0, 3600.0)), 0.25) and why == ""
+
+
+#: Minutes from the beginning of the span: submitted, started, ended; whether it found a slot free.
+WORKERS = [
+    ("Q", 0, 5, 60, True),  # nobody has left yet
+    ("Q", 50, 60, 300, False),  # as another leaves
+    ("Q", 10, 62, 300, False),  # two minutes after that
+    ("Q", 30, 63, 300, True),
+    ("R", 55, 61, None, True),  # who leaves another queue gives no slot
+    ("Q", -60, -30, 100, None),  # submitted before the span
+    ("Q", 90, 101, 300, False),  # as that one leaves
+    ("Q", 1400, 1450, None, None),  # starts after the span
+]
+
+
+def test_workers_that_found_a_slot_free_are_told_from_those_that_waited_for_one(database: Database) -> None:
+    def at(minute: int | None) -> datetime | None:
+        return None if minute is None else BEGIN + timedelta(minutes=minute)
+
+    columns = "harvesterid, workerid, status, computingsite, submittime, starttime, endtime"
+    values = "'h', :n, 'finished', :queue, :submitted, :started, :ended"
+    insert = f"INSERT INTO {{panda}}.harvester_workers ({columns}) VALUES ({values})"
+    rows = [
+        {"n": n, "queue": queue, "submitted": at(submitted), "started": at(started), "ended": at(ended)}
+        for n, (queue, submitted, started, ended, _) in enumerate(WORKERS)
+    ]
+    with database.begin() as connection:
+        connection.execute(sa.text(database.names.sql(insert)), rows)
+        begin = BEGIN.replace(tzinfo=UTC)
+        found = site_history(connection, database.names, begin, begin + timedelta(days=1)).workers
+    for one in found:
+        own = [
+            (60.0 * (started - submitted), free) for queue, submitted, started, _, free in WORKERS if queue == one.queue
+        ]
+        waits, of_free = [w for w, free in own if free is not None], [w for w, free in own if free]
+        assert one.delay_s and (one.delay_s.n, one.delay_s.p50) == (len(waits), np.median(waits))
+        assert one.free_delay_s and (one.free_delay_s.n, one.free_delay_s.p50) == (len(of_free), np.median(of_free))
+    assert [(one.queue, one.workers) for one in found] == [("Q", 6), ("R", 1)]
+
+
+@pytest.mark.parametrize(("free", "taken"), [(10, 120.0), (9, 900.0), (0, 900.0)])
+def test_what_workers_wait_is_of_those_with_a_free_slot_where_these_are_enough(free: int, taken: float) -> None:
+    of_free = Counted(free, (60.0, 120.0, 240.0)) if free else None
+    record = WorkersRecord("Q", 100, 0, Counted(90, (60.0, 900.0, 9000.0)), 0, of_free)
+    (queue,) = fit_site(history(workers=(record,))).queues
+    assert queue.worker_delay_s and queue.worker_delay_s.p50 == taken
 
 
 def history(**changes: object) -> History:

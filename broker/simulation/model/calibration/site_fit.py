@@ -17,12 +17,14 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 from broker.simulation.model.calibration.estimate import Estimate
-from broker.simulation.model.calibration.site_history import Counted, History, TapeRecord, TaskAtQueue
+from broker.simulation.model.calibration.site_history import Counted, History, TapeRecord, TaskAtQueue, WorkersRecord
 from broker.simulation.model.scenario_parts import Tape, Workers
 from broker.simulation.model.streams import stream
 
 #: A task at a queue says something of its speed from so many finished attempts on, a queue from so many of its own.
 FEWEST_AT_QUEUE, FEWEST_JOBS = 10, 30
+#: Waits of workers say something from so many on.
+FEWEST_WAITS = 10
 #: A queue has a speed of its own for a type of processing from so many tasks on.
 FEWEST_TASKS = 3
 RESAMPLES, ROUNDS = 100, 15
@@ -50,7 +52,7 @@ class SiteQueue:
         failure: part of the attempts that fails whatever runs.
         wait_s: from activated to running: what came out, never drawn.
         corepower: as published, HS06 a core; None where it is not. What it is off from the truth is in ``speed``.
-        worker_delay_s: from submitted to started; ``empty`` part of the workers that had no job.
+        worker_delay_s: from submitted to started (:func:`_delay_of`); ``empty`` part of the workers that had no job.
     """
 
     name: str
@@ -137,7 +139,7 @@ def fit_site(history: History) -> SiteFit:
                 failure,
                 queue.wait_s,
                 queue.corepower,
-                None if own is None else own.delay_s,
+                None if own is None else _delay_of(own),
                 None if own is None or not own.workers else own.empty / own.workers,
                 {kind: found[place[queue.name]] for kind, found in of_kind.items() if found[place[queue.name]].n},
             )
@@ -156,6 +158,15 @@ def fit_site(history: History) -> SiteFit:
         history.tape,
         history.without_tape,
     )
+
+
+def _delay_of(workers: WorkersRecord) -> Counted | None:
+    """How long workers wait in the batch system: those that found a slot free, as the model adds the wait for one.
+
+    Where these are too few, all: then the wait for a slot counts twice.
+    """
+    free = workers.free_delay_s
+    return free if free is not None and free.n >= FEWEST_WAITS else workers.delay_s
 
 
 def _lost_workers(history: History) -> float | None:

@@ -12,7 +12,7 @@ from broker.simulation.model.calibration.estimate import Estimate
 from broker.simulation.model.calibration.fit import Scaled
 from broker.simulation.model.calibration.quantile_fits import TwoPiece
 from broker.simulation.model.calibration.site_fit import (
-    FEWEST_JOBS,
+    FEWEST_WAITS,
     HOUR_S,
     HOURS_OF_WEEK,
     Z90,
@@ -119,7 +119,7 @@ def _queue(queue: SiteQueue, site: int, widest: int, memory_gb_core: float, seed
 def _worker_wait(queue: SiteQueue) -> tuple[float, float] | None:
     """Median and spread of how long workers of a queue waited, where enough were seen."""
     seen = queue.worker_delay_s
-    return (seen.p50, spread_of(seen)) if seen and seen.n >= FEWEST_JOBS and seen.p50 > 0 else None
+    return (seen.p50, spread_of(seen)) if seen and seen.n >= FEWEST_WAITS and seen.p50 > 0 else None
 
 
 def _drawn(of: Estimate, scale: Callable[[float], float], queue: str, purpose: str, seed: int) -> float:

@@ -114,13 +114,17 @@ class TaskRecord:
 
 @dataclass(frozen=True)
 class WorkersRecord:
-    """Workers of a queue that were submitted in a span: how long they waited, how many had no job, or were lost."""
+    """Workers of a queue that were submitted in a span: how long they waited, how many had no job, or were lost.
+
+    ``delay_s`` is from submitted to started, ``free_delay_s`` that of those which found a slot free.
+    """
 
     queue: str
     workers: int
     empty: int
     delay_s: Counted | None
     lost: int = 0
+    free_delay_s: Counted | None = None
 
 
 @dataclass(frozen=True)
