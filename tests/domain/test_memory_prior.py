@@ -69,6 +69,15 @@ def test_it_is_enough_for_so_many_jobs_of_another_task(between: float, within: f
     assert found is not None and np.mean(jobs <= found.ask_mb) == pytest.approx(rank / 100.0, abs=0.01)
 
 
+def test_the_mean_of_two_tasks_is_not_sure_itself() -> None:
+    two = [task(1000.0), task(2000.0)]
+    found = memory_prior(two, two, 1.0, 84.1344746, 0.0)  # one standard deviation above the mean
+    between = math.log(2.0) ** 2 / 2.0
+    assert found is not None and math.log(found.ask_mb) == pytest.approx(
+        (math.log(1000.0) + math.log(2000.0)) / 2.0 + math.sqrt(1.5 * between), abs=1e-6
+    )
+
+
 def test_few_tasks_are_less_sure_and_killed_jobs_count() -> None:
     two, many = drawn(3, 2, 0.35, 0.14), drawn(3, 2, 0.35, 0.14) * 50
     few, sure = memory_prior(two, two, 1.0, 90.0, 0.0), memory_prior(many, many, 1.0, 90.0, 0.0)
