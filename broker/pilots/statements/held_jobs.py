@@ -46,7 +46,12 @@ SWITCH, WITHIN = "LEARNED_RETRY_OTHER_NODE", "LEARNED_RETRY_OTHER_NODE_WITHIN"
 
 
 class HeldFrom(BaseModel):
-    """A node whose pilots are not given the job until an instant, since input of it failed there."""
+    """A node whose pilots are not given the job for a while, since input of it failed there.
+
+    Attributes:
+        node: without a slot.
+        held_until: when the job is given there again.
+    """
 
     node: str
     held_until: datetime

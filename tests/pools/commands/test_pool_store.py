@@ -115,7 +115,7 @@ def test_a_pilot_gets_a_job_and_then_the_reason_why_there_is_none(grid: Database
     assert none == {
         "pandaid": None, "jeditaskid": None, "task_queue": None, "panda_queue": "QUEUE_A", "pool": None,
         "reason": "submit_pool", "rejected": {"submit_pool": 1}, "repeated": False, "spec": None, "allotted": None,
-        "pools": [],
+        "pools": [], "node": None, "held_until": None,
     }  # fmt: skip
     [long] = lines(broker, "match-job", *PLACE, "long", "--vo", "lhcb", "--seed", "3")
     assert (long["pandaid"], long["jeditaskid"], long["pool"], long["pools"]) == (1, 1, POOL, [POOL])
