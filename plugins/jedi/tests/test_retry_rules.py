@@ -37,7 +37,7 @@ class Recording:
         for one in rules:
             self._rules.setdefault(one.source, {}).setdefault(one.code, []).append({
                 "error_id": one.rule_id, "error_diag": one.diag, "action": one.action, "params": dict(one.parameters),
-                "architecture": one.architecture, "release": one.release, "wqid": one.workqueue_id,
+                "architecture": one.scope.architecture, "release": one.scope.release, "wqid": one.scope.workqueue_id,
                 "active": one.active,
             })  # fmt: skip
 
@@ -101,11 +101,11 @@ def drawn(draw: random.Random, active: bool) -> list[RetryRule]:
     for number in range(draw.randint(0, 14)):
         source, code = draw.choice(SOURCES), draw.choice((1, 2))
         action = draw.choice((*FIRST, limits[source, code], limits[source, code]))
-        scope = {"release": draw.choice(RELEASES), "architecture": draw.choice(ARCHITECTURES),
-                 "workqueue_id": draw.choice(QUEUES)} if draw.random() < 0.5 else {}  # fmt: skip
+        is_for_any = draw.random() >= 0.5
+        scope = JobScope() if is_for_any else JobScope(*map(draw.choice, (RELEASES, ARCHITECTURES, QUEUES)))
         parameters = {"maxAttempt": str(draw.randint(1, 9))} if action == "limit_retry" else {}
         diag = draw.choice(PATTERNS)
-        found.append(rule(number, action, source, code, active=active, diag=diag, parameters=parameters, **scope))
+        found.append(rule(number, action, source, code, active=active, diag=diag, parameters=parameters, scope=scope))
     return found
 
 
