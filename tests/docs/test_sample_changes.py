@@ -46,13 +46,6 @@ SHARE: Edits = {
             "      AND (CAST(:share AS text) IS NULL OR gshare = :share)\n",
         ),
         (
-            "    state: str | None = None\n    errors:",
-            "    state: str | None = None\n    share: str | None = None\n    errors:",
-        ),
-        ('        "state": asked.state, ', '        "state": asked.state, "share": asked.share, '),
-    ),
-    "broker/history/answers/job_models.py": (
-        (
             "    error: str | None = None\n    limit:",
             "    error: str | None = None\n    share: str | None = None\n    limit:",
         ),

@@ -165,8 +165,7 @@ def one_job(request: Request, api: State, pandaid: Id) -> Response:
 
 def job_sentence(found: JobAnswer) -> str:
     """What is with a job, in one sentence. Pure."""
-    is_given = found.jobstatus == "assigned" and found.started_at is None
-    where = f" {'to' if is_given else 'at'} {found.computingsite}" if found.computingsite else ""
+    where = f" at {found.computingsite}" if found.computingsite else ""
     if found.failures:
         one = found.failures[0]
         return f"It failed{where}: {one.meaning.rstrip('.')} ({one.error}); {FAULTS.get(one.fault, one.fault)}."
@@ -174,6 +173,8 @@ def job_sentence(found: JobAnswer) -> str:
         return f"It is {found.jobstatus}{where}."
     if found.started_at is not None:
         return f"It is {found.jobstatus}{where}, started {found.started_at:%Y-%m-%d %H:%M} UTC."
+    if found.jobstatus == "assigned":
+        where = where.replace(" at ", " to ", 1)
     return f"It is {found.jobstatus}{where}, and has not started."
 
 

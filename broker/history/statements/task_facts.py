@@ -249,7 +249,7 @@ def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSe
     errors = asked.errors
     values = {
         "jobs": None if asked.jobs is None else list(asked.jobs), "limit": asked.limit,
-        **asked.filters.model_dump(include={"task", "queue", "state", "after"}),
+        **asked.filters.model_dump(exclude={"error", "limit"}),
         "sources": None if errors is None else [one[0] for one in errors],
         "lows": [one[1] for one in errors or ()], "highs": [one[2] for one in errors or ()],
     }  # fmt: skip

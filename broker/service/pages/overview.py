@@ -45,10 +45,11 @@ def overview(request: Request, api: State, at: At = None, hours: SomeHours = Non
     """Whether work flows, what waits and why, what is wrong, and where work runs; what changed."""
     installation = installation_of(api)
     with asking(api, at) as asked:
+        # first, since leases are compared with the clock while the answers are of one instant
+        running = service_answer(asked, installation) if at is None else None
         shown_h = hours or hours_known(asked)
         waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked, timedelta(hours=shown_h))
         flowing, shared, found = work_flow(asked), shares(asked), queues(asked, with_decisions=False)
-        running = service_answer(asked, installation) if at is None else None
     if running is None:
         with asking(api, api.now()) as asked:
             running = service_answer(asked, installation)

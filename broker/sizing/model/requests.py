@@ -113,11 +113,12 @@ def prior_change(
         if not math.isnan(value)
     ]
     reason = (
-        f"prior of kind ({named}): {'; '.join(parts)}; with the request of {prior.request_mb:.0f} MB "
-        f"{prior.ask_mb:.0f} MB, and {limits.margin_percent:g} %"
+        f"prior of kind ({named}): {'; '.join(parts)}; drawn towards the request of {prior.request_mb:.0f} MB: "
+        f"{prior.ask_mb:.0f} MB, plus {limits.margin_percent:g} %"
     )
     if bounded != prior.ask_mb:
-        reason += f"; bounded by {limits.least_share:g} of the request"
+        times = limits.least_share if bounded > prior.ask_mb else 1 / limits.least_share
+        reason += f"; bounded by {times:g} times the request"
     asked = _with_margin(bounded, limits.margin_percent)
     return _change("kind", task, {"ramcount": asked, "ramunit": task.get("ramunit") or "MB"}, reason)
 

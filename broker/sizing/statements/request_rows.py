@@ -49,7 +49,7 @@ WHERE task.status IN ('ready', 'scouting', 'pending') AND task.creationdate > :s
   AND (CAST(:tasks AS bigint[]) IS NULL OR task.jeditaskid = ANY(CAST(:tasks AS bigint[])))
   AND NOT EXISTS (SELECT FROM broker.request_learned AS known WHERE known.jeditaskid = task.jeditaskid)
   AND NOT EXISTS (SELECT FROM broker.request_changes AS change WHERE change.jeditaskid = task.jeditaskid)
-ORDER BY task.jeditaskid LIMIT :most"""
+ORDER BY task.jeditaskid DESC LIMIT :most"""
 _TASK = f"""
 SELECT jeditaskid, {", ".join(COLUMNS)}, coalesce(baseramcount, 0) AS baseramcount, cpuefficiency, basewalltime,
     coalesce(processingtype, '') AS processingtype, coalesce(transpath, '') AS transformation,
@@ -102,7 +102,7 @@ SELECT used_jobs, used_ln_sum, used_ln_square_sum, transformation = :transformat
 FROM broker.request_learned
 WHERE processingtype = :processingtype AND cores = :cores AND used_jobs > 0 AND ramunit IS NOT DISTINCT FROM :ramunit
   AND evaluated_at > :since AND jeditaskid <> :task
-ORDER BY evaluated_at DESC, jeditaskid LIMIT 1000"""
+ORDER BY of_kind DESC NULLS LAST, evaluated_at DESC, jeditaskid LIMIT 1000"""
 _KEEP = """
 INSERT INTO broker.request_learned (jeditaskid, evaluated_at, processingtype, transformation, release, cores, ramunit,
     finished, killed, scouts, p50_mb, ask_mb, low_mb, high_mb, unknown, used_jobs, used_ln_sum, used_ln_square_sum)

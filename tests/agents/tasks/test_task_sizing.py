@@ -174,6 +174,7 @@ WIDER = (1000, "Other_tf.py", "MBPerCore", "2026-07-30")
         ([PRIOR], [(1000, "Sim_tf.py", "MB", "2026-07-30")] * 2, 4000),
         ([PRIOR], [(1000, "Sim_tf.py", "MBPerCore", "2026-07-01")] * 2, 4000),
         ([PRIOR], [(20, "Sim_tf.py", "MBPerCore", "2026-07-30")] * 9, 1100),  # no less than a quarter
+        ([PRIOR], [(90_000, "Sim_tf.py", "MBPerCore", "2026-07-30")] * 9, 17_600),  # no more than four times
     ],
 )
 def test_a_new_task_asks_by_the_prior_of_its_kind(
@@ -188,8 +189,9 @@ def test_a_new_task_asks_by_the_prior_of_its_kind(
     if expected == 1556:
         said = "2 tasks and 20 jobs of the kind need 1000 MB at p90"
         assert shown.reason.startswith("ramcount 4000 -> 1556 MB: prior of kind (processingtype simul, transformation")
-        assert said in shown.reason and "with the request of 4000 MB 1414 MB, and 10 %" in shown.reason
-    assert ("bounded by 0.25" in shown.reason) == (expected == 1100)
+        assert said in shown.reason and "drawn towards the request of 4000 MB: 1414 MB, plus 10 %" in shown.reason
+    assert ("bounded by 0.25 times the request" in shown.reason) == (expected == 1100)
+    assert ("bounded by 4 times the request" in shown.reason) == (expected == 17_600)
     assert size(shared)[1] == []
 
 
