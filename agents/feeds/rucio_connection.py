@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import Field
 
 from agents.feeds.importing import FeedAlarm
 from agents.feeds.obtaining import USE_OF_BUDGET
-from agents.service.base import AgentOptions, CycleContext
+from agents.service.base import Agent, AgentOptions, CycleContext
+from agents.service.configuration import ProcessSettings
 from broker.feeds.model.rucio.client import Rucio, RucioClient, RucioUnavailable
 from broker.fetching.documents import DocumentRefused
 
@@ -52,6 +53,23 @@ def connect(options: RucioOptions) -> Rucio:
     if options.rucio_config is not None:
         os.environ["RUCIO_CONFIG"] = str(options.rucio_config)
     return RucioClient(options.time_limit_s)
+
+
+RucioOptionsT = TypeVar("RucioOptionsT", bound=RucioOptions)
+
+
+class RucioAgent(Agent[RucioOptionsT]):
+    """Base of the agents that ask Rucio.
+
+    Args:
+        connect: makes the connection to Rucio.
+    """
+
+    is_feed: ClassVar[bool] = True
+
+    def __init__(self, options: RucioOptionsT, process: ProcessSettings, connect: Connect = connect) -> None:
+        super().__init__(options, process)
+        self._connect = connect
 
 
 class Pace:

@@ -10,10 +10,9 @@ from time import perf_counter
 from pydantic import Field
 
 from agents.feeds.importing import FeedAlarm
-from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, ask_side_by_side, connect, paced
+from agents.feeds.rucio_connection import Pace, RucioAgent, RucioOptions, ask_side_by_side, paced
 from agents.service import fault_points
-from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.configuration import ProcessSettings
+from agents.service.base import CycleContext, CycleReport
 from broker.domain.work import DroppedRow
 from broker.feeds.model.rows import reasons
 from broker.feeds.model.rucio import answers as schedule
@@ -82,18 +81,12 @@ class _Tally:
         return self.found + self.not_found
 
 
-class RucioReplicasAgent(Agent[ReplicaOptions]):
+class RucioReplicasAgent(RucioAgent[ReplicaOptions]):
     """Asks for the datasets that are due, the soonest needed first; no brokerage cycle waits for it."""
 
     name = "rucio_replicas"
     title = "replicas of the input of tasks, from Rucio"
     options_type = ReplicaOptions
-    is_feed = True
-
-    def __init__(self, options: ReplicaOptions, process: ProcessSettings, connect: Connect = connect) -> None:
-        """``connect``: makes the connection to Rucio."""
-        super().__init__(options, process)
-        self._connect = connect
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Ask for what is due, and for the constituents of containers that are found on the way.

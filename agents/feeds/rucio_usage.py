@@ -10,9 +10,8 @@ from pydantic import Field
 
 from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
 from agents.feeds.obtaining import FeedOptions, Obtained, obtain
-from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, connect, gather, paced
-from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.configuration import ProcessSettings
+from agents.feeds.rucio_connection import Pace, RucioAgent, RucioOptions, gather, paced
+from agents.service.base import CycleContext, CycleReport
 from broker.feeds.model.rucio.client import NotAtRucio
 from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
 from broker.feeds.model.rucio.space import space_table, usage_of_rows
@@ -42,18 +41,12 @@ class QuotaOptions(FeedOptions, RucioOptions):
     max_shrink: float = 1.0
 
 
-class RucioQuotaAgent(Agent[QuotaOptions]):
+class RucioQuotaAgent(RucioAgent[QuotaOptions]):
     """Writes the usage of accounts; what is on record of other accounts stays."""
 
     name = "rucio_quota"
     title = "quotas of users and groups, from Rucio"
     options_type = QuotaOptions
-    is_feed = True
-
-    def __init__(self, options: QuotaOptions, process: ProcessSettings, connect: Connect = connect) -> None:
-        """``connect``: makes the connection to Rucio."""
-        super().__init__(options, process)
-        self._connect = connect
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Ask for each account and write what it has used and may use.
@@ -130,18 +123,12 @@ class SpaceOptions(FeedOptions, RucioOptions):
     time_limit_s: float = Field(default=30.0, gt=0, le=600)
 
 
-class RucioSpaceAgent(Agent[SpaceOptions]):
+class RucioSpaceAgent(RucioAgent[SpaceOptions]):
     """Writes the columns of space of ``ddm_endpoint`` as PanDA's configurator does."""
 
     name = "rucio_space"
     title = "space of endpoints, from Rucio"
     options_type = SpaceOptions
-    is_feed = True
-
-    def __init__(self, options: SpaceOptions, process: ProcessSettings, connect: Connect = connect) -> None:
-        """``connect``: makes the connection to Rucio."""
-        super().__init__(options, process)
-        self._connect = connect
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Read, check, map and write the space of all endpoints once.

@@ -6,7 +6,6 @@ them, however that ends. Sessions of the page are kept in one process, so that t
 
 from __future__ import annotations
 
-import gc
 import logging
 import multiprocessing
 import signal
@@ -21,6 +20,7 @@ from types import FrameType
 
 from broker.api.process import configure, serving
 from broker.api.server import START_WITHIN_S, Listening, NotListening, bound
+from broker.garbage_collection import keep_what_is_there
 from broker.store.connection.database import Database
 from broker.store.connection.opening import guarded
 from broker.store.connection.tables import Names
@@ -29,7 +29,6 @@ _LOOK_EVERY_S = 0.5
 _STOP_WITHIN_S = 20.0
 THREADS_TAKE_TURNS_S = 0.0005
 """A thread that reads task queues lets the one that answers requests go on after so long."""
-NEW_OBJECTS_BEFORE_A_SEARCH = 20_000
 _spawn = multiprocessing.get_context("spawn")
 _log = logging.getLogger(__name__)
 
@@ -151,11 +150,7 @@ def workers_serving(
 def _prepare_for_requests() -> None:
     """Keep requests from waiting for what goes on beside them in this process."""
     sys.setswitchinterval(THREADS_TAKE_TURNS_S)
-    # what was imported stays until the end: a search for unreachable objects need not visit it
-    gc.collect()
-    gc.freeze()
-    young, *older = gc.get_threshold()
-    gc.set_threshold(max(young, NEW_OBJECTS_BEFORE_A_SEARCH), *older)
+    keep_what_is_there()  # what was imported
 
 
 def _serve(served: Served, pipe: Connection) -> None:

@@ -18,6 +18,7 @@ from broker.store.connection.tables import Names, TableCatalogue
 Proceed = Callable[[], None]
 """Called between the steps of an evaluation; it raises where the answer is not wanted any more."""
 ResultT = TypeVar("ResultT")
+ReadT = TypeVar("ReadT")
 Evaluation = Callable[[Proceed], ResultT]
 """What is left to evaluate once everything was read: it needs no connection."""
 
@@ -57,6 +58,13 @@ class Asking:
     now: datetime
     config: Path | None = None
     kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, name: str, read: Callable[[], ReadT]) -> ReadT:
+        """What ``read`` finds, looked for once in the transaction and kept under ``name``."""
+        if name not in self.kept:
+            self.kept[name] = read()
+        found: ReadT = self.kept[name]
+        return found
 
     @cached_property
     def catalogue(self) -> TableCatalogue:

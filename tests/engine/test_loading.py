@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.engine.compiled import loading
+from broker.garbage_collection import NEW_OBJECTS_BEFORE_A_SEARCH
 
 QUICK = "tests.engine.quick_loop"
 
@@ -36,7 +37,7 @@ def test_what_a_loop_brings_with_it_is_not_searched_for_unreachable_objects(anot
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ((700, 10, 7), (loading.NEW_OBJECTS_BEFORE_A_SEARCH, 10, 7)),
+        ((700, 10, 7), (NEW_OBJECTS_BEFORE_A_SEARCH, 10, 7)),
         ((50_000, 10, 7), (50_000, 10, 7)),
         ((0, 10, 7), (0, 10, 7)),
     ],

@@ -47,10 +47,7 @@ def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
 
 def waiting_now(asking: Asking) -> Counter[tuple[str, str, str | None]]:
     """How many chunks wait by brokerage, reason and main reason, counted once for all brokerages."""
-    if _WAITING not in asking.kept:
-        asking.kept[_WAITING] = waiting_codes(asking.connection, asking.now)
-    found: Counter[tuple[str, str, str | None]] = asking.kept[_WAITING]
-    return found
+    return asking.once(_WAITING, lambda: waiting_codes(asking.connection, asking.now))
 
 
 def _line(chain: RuleChain, position: int, rule: Rule, rejected: int, decides: int) -> RuleInForce:

@@ -7,7 +7,6 @@ compiler, which is there already where chunks were decided. What is decided is t
 
 from __future__ import annotations
 
-import gc
 import importlib
 import importlib.util
 import logging
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from broker.engine.compiled import function_cache
+from broker.garbage_collection import keep_what_is_there
 
 #: Chunks that pay for loading it.
 CHUNKS_THAT_PAY = 2_000
@@ -23,10 +23,6 @@ CHUNKS_THAT_PAY = 2_000
 TASKS_THAT_PAY, TASKS_THAT_PAY_THEN = 40_000, 4_000
 _OF_CHUNKS, _OF_TASKS = "broker.engine.compiled.placing", "broker.engine.compiled.nuclei"
 _COMPILER = "numba"
-#: Python looks for unreachable objects each 700 or 2,000 new ones. While a cycle reads, decides and writes thousands of
-#: chunks, most of these are in use, and are only visited: a tenth of the processor time of such a cycle.
-NEW_OBJECTS_BEFORE_A_SEARCH = 20_000
-
 #: ``never`` keeps this process from loading the loop, ``always`` has it loaded for the next cycle, compiled or not.
 mode: Literal["where it pays", "never", "always"] = "where it pays"
 #: Whether loading compiles nothing. A process that does not want to wait for the compiler gives its own answer here,
@@ -114,17 +110,13 @@ def _imported(module: str) -> Any:
     """The module. The compiler that comes with it stays until the end, some 300,000 objects.
 
     A search for unreachable ones, each few cycles, would visit all of them: 0.26 s, which is as much as it takes to
-    decide a thousand chunks. Unreachable objects are freed before, as the collector would not find them later.
+    decide a thousand chunks.
     """
     function_cache.folder()
     # where another thread is importing it, this waits for the end
     found = importlib.import_module(module)
     # functions are read when they are called first: here, where a damaged file is no cycle's fault
     found.call_first()
-    gc.collect()
-    gc.freeze()
-    young, *older = gc.get_threshold()
-    if young:
-        gc.set_threshold(max(young, NEW_OBJECTS_BEFORE_A_SEARCH), *older)
+    keep_what_is_there()
     _read_modules[module] = found
     return found

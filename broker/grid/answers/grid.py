@@ -57,11 +57,7 @@ _NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER 
 
 def last_snapshot(asking: Asking, brokerage: str | None = None) -> Snapshot | None:
     """The last stored snapshot of a brokerage, or of any; None where none is kept. Looked for once in a transaction."""
-    key = f"{_LAST_SNAPSHOT} {brokerage}"
-    if key not in asking.kept:
-        asking.kept[key] = _last_snapshot(asking, brokerage)
-    found: Snapshot | None = asking.kept[key]
-    return found
+    return asking.once(f"{_LAST_SNAPSHOT} {brokerage}", lambda: _last_snapshot(asking, brokerage))
 
 
 def _last_snapshot(asking: Asking, brokerage: str | None) -> Snapshot | None:
@@ -151,10 +147,7 @@ def totals_of_the_day(asking: Asking, queue: str | None = None) -> dict[str, lis
     """How often each queue or nucleus, or one of them, was chosen and rejected in the last day, by brokerage."""
     if queue is not None:
         return queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW, queue=queue)
-    if _TOTALS not in asking.kept:
-        asking.kept[_TOTALS] = queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW)
-    found: dict[str, list[QueueCount]] = asking.kept[_TOTALS]
-    return found
+    return asking.once(_TOTALS, lambda: queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW))
 
 
 def totals_about(asking: Asking, candidate: str, queue: str | None = None) -> dict[str, list[QueueCount]]:

@@ -162,8 +162,7 @@ def waiting_groups(asking: Asking, such_as: int) -> tuple[list[ReasonLine], dict
     """What waits by reason, with some of its tasks, and how many states there are of all, by brokerage."""
     since = asking.now - LOOKED_BACK
     considered, last = states.count_listed(asking.connection, since)
-    asking.kept[_IS_PAST] = last is not None and last > asking.now
-    if not asking.kept[_IS_PAST]:
+    if not asking.once(_IS_PAST, lambda: last is not None and last > asking.now):
         rows = waiting_sums(asking.connection, since, such_as)
         return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in rows], considered
     waiting, considered = waiting_states(asking.connection, asking.now)
@@ -278,9 +277,7 @@ def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], li
 
 def _is_past(asking: Asking) -> bool:
     """Whether a later cycle has changed the states; looked for once in a transaction."""
-    if _IS_PAST not in asking.kept:
-        asking.kept[_IS_PAST] = states.decided_after(asking.connection, asking.now)
-    return bool(asking.kept[_IS_PAST])
+    return asking.once(_IS_PAST, lambda: states.decided_after(asking.connection, asking.now))
 
 
 def _listed(connection: sa.Connection, found: Sequence[states.ListedState]) -> list[ChunkState]:

@@ -24,6 +24,7 @@ import psycopg
 from broker.api.problems import Problem
 from broker.api.state import ApiState
 from broker.errors import BrokerError
+from broker.garbage_collection import keep_what_is_there
 from broker.pilots.model.matcher import Pilot
 from broker.pilots.routes.matcher_fast_path import Lane
 from broker.pilots.routes.matcher_news import News
@@ -84,7 +85,7 @@ class Matchers:
         self._news = News(self._database, views, self._notes, now)
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
-        self._is_called = self._is_settled = False
+        self._is_called = self._has_kept = False
         self._held: asyncio.TimerHandle | None = None
         self._before = 0
 
@@ -185,14 +186,13 @@ class Matchers:
             await self._in_thread(lane.open)
         if lane.matcher.unknown(asked, now):
             await self._in_thread(lane.matcher.look, asked, now)
-            self._settle()
+            self._keep_first_read()
 
-    def _settle(self) -> None:
+    def _keep_first_read(self) -> None:
         """Let no search for unreachable objects visit the task queues that were read first; it would stop requests."""
-        if not self._is_settled and gc.get_freeze_count():  # in a process that serves nothing but requests
-            gc.collect()
-            gc.freeze()
-        self._is_settled = True
+        if not self._has_kept and gc.get_freeze_count():  # in a process that does so with what it imported
+            keep_what_is_there()
+        self._has_kept = True
 
     async def _answer_alone(self, lane: Lane, left: list[_Waiting], now: datetime) -> None:
         for one in left:

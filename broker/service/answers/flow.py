@@ -72,10 +72,7 @@ def _percent(failed: float | None, finished: float | None) -> float | None:
 
 def first_counted(asking: Asking) -> datetime | None:
     """When decisions were first counted in the last day; None: never. Looked for once in a transaction."""
-    if _FIRST not in asking.kept:
-        asking.kept[_FIRST] = flow_reads.first_bucket(asking.connection, asking.now - DAY)
-    found: datetime | None = asking.kept[_FIRST]
-    return found
+    return asking.once(_FIRST, lambda: flow_reads.first_bucket(asking.connection, asking.now - DAY))
 
 
 def work_flow(asking: Asking) -> WorkFlow:
@@ -85,12 +82,13 @@ def work_flow(asking: Asking) -> WorkFlow:
     step_s = FIRST_STEPS_S if first is None or now - first < 2 * HOUR else STEP_S
     starts = _starts(now, step_s)
     until = now + timedelta(seconds=FIRST_STEPS_S)
-    of_jobs = [name for name in offered() if brokerage(name).candidate == "queue"]
+    every = list(offered())
+    of_jobs = [name for name in every if brokerage(name).candidate == "queue"]
     placed = flow_reads.placed(connection, min(starts[0], now - HOUR), until, of_jobs)
     earlier = flow_reads.placed(connection, now - DAY - HOUR, now - DAY, of_jobs)
     ended = flow_reads.ended(connection, now - DAY - 3 * HOUR, until)
-    waited = flow_reads.waiting(connection, starts[0], until, step_s, list(offered()))
-    before = flow_reads.waiting(connection, now - DAY - HOUR, now - DAY, STEP_S, list(offered()))
+    waited = flow_reads.waiting(connection, starts[0], until, step_s, every)
+    before = flow_reads.waiting(connection, now - DAY - HOUR, now - DAY, STEP_S, every)
     seen = shown_steps(starts, [at for at, _, _ in waited], step_s)
     last = max((at for at, _, _ in waited), default=None)
     last_before = max((at for at, _, _ in before), default=None)

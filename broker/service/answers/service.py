@@ -123,7 +123,7 @@ def agent_lines(asking: Asking, installation: str = STANDALONE) -> Iterator[Agen
     file = config_file("agents.yaml", asking.config)
     known = file.stat()
     configuration = _configuration(file, known.st_mtime_ns, known.st_size)
-    stored = _stored(asking)
+    stored = asking.once(_STORED, lambda: _stored(asking.connection))
     for name in registry.NAMES:
         paused = next((one for one in stored.pauses if one.agent in (name, ALL)), None)
         leading = Leading.of(name, stored.held, stored.last.get(name), stored.last_of_parts)
@@ -140,20 +140,14 @@ class _Stored:
     pauses: Sequence[Pause]
 
 
-def _stored(asking: Asking) -> _Stored:
-    """What is stored about agents; looked for once in a transaction."""
-    if _STORED not in asking.kept:
-        connection = asking.connection
-        now = database_clock(connection)
-        held = leases.in_use(leases.find_all(connection))
-        last = agent_runs.last_runs(connection)
-        divided = any(not led_by(row.name)[1].is_whole for row in held)
-        last_of_parts = agent_runs.last_runs_of_parts(connection) if divided else {}
-        asking.kept[_STORED] = _Stored(
-            now, held, last, last_of_parts, cycles_lately(connection, now), held_pauses(connection)
-        )
-    found: _Stored = asking.kept[_STORED]
-    return found
+def _stored(connection: sa.Connection) -> _Stored:
+    """What is stored about agents."""
+    now = database_clock(connection)
+    held = leases.in_use(leases.find_all(connection))
+    last = agent_runs.last_runs(connection)
+    divided = any(not led_by(row.name)[1].is_whole for row in held)
+    last_of_parts = agent_runs.last_runs_of_parts(connection) if divided else {}
+    return _Stored(now, held, last, last_of_parts, cycles_lately(connection, now), held_pauses(connection))
 
 
 def _agent(

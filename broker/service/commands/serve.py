@@ -9,12 +9,13 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -41,8 +42,6 @@ from broker.store.schema import migrate
 if TYPE_CHECKING:
     from broker.api.process import MakeParts, Running
     from broker.api.server import Listening
-    from broker.settings import Settings
-    from broker.store.connection.database import Database
 
 CONTROL_CONNECTIONS = 2
 """Connections for leases and heartbeats, which wait for none of the cycles'."""
@@ -82,7 +81,7 @@ def serve(
         if once:
             status = _run_once(service)
         else:
-            stop_on_signals(service)
+            stop_on_signals(service.ending, os._exit)
             with _api(database, api, settings_of(context)):
                 ended_in_time = service.run(float("inf") if end_when_unhealthy is None else end_when_unhealthy)
             leave_behind(ended_in_time)
@@ -110,7 +109,6 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
     require("api")
     from broker.api.process import serving
     from broker.api.server import Listening
-    from broker.service.commands.serve import page, say_where
 
     with serving(database, Listening(port=port), home=settings.home, folder=settings.config, make=page()) as running:
         say_where(running)
@@ -163,13 +161,13 @@ def _run_once(service: Service) -> int:
     return status
 
 
-def stop_on_signals(service: Service) -> None:
-    """The first signal to end stops the service, the second one ends the process."""
+def stop_on_signals(ending: threading.Event, end: Callable[[int], NoReturn]) -> None:
+    """The first signal to end sets ``ending``; the second one calls ``end`` with the exit status."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if service.ending.is_set():
-            os._exit(128 + number)
-        service.ending.set()
+        if ending.is_set():
+            end(128 + number)
+        ending.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
@@ -206,7 +204,7 @@ def api(
     settings = settings_of(context)
     configure()
     ending = threading.Event()
-    _stop_on_signals(ending)
+    stop_on_signals(ending, sys.exit)
     if workers > 1:
         with open_store(context) as database:
             _serve_by_workers(database, listening, workers, settings, ending)
@@ -255,13 +253,3 @@ def say_where(running: Running) -> None:
         remark(f"page: {url}/")
     else:
         remark(f"page: {url}/login?code={running.login_code()} (good once, within a minute; later {url}/login)")
-
-
-def _stop_on_signals(ending: threading.Event) -> None:
-    def stop(number: int, frame: FrameType | None) -> None:
-        if ending.is_set():
-            raise SystemExit(128 + number)
-        ending.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path
     with database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control:
         free_clock(database)
         service = make_service(database, control, configuration, settings.config, profile="demo")
-        stop_on_signals(service)
+        stop_on_signals(service.ending, os._exit)
         world = threading.Thread(target=driver.run, args=(service.ending, host_now), name="demo driver", daemon=True)
         with serving(database, Listening(port=port), home=home, folder=settings.config, make=page()) as running:
             say_where(running)
