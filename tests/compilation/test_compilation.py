@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pickle
@@ -50,7 +51,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(loading, "_told_of_extra", False)
     monkeypatch.setattr(loading, "_read_modules", {})
     monkeypatch.setattr(loading.importlib, "import_module", lambda name: Loop())
-    monkeypatch.setattr(loading.gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(loading, "is_compiled", loading.is_compiled)
     monkeypatch.setattr(compilation.subprocess, "Popen", Compiler)

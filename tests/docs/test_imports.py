@@ -14,6 +14,7 @@ from tests.docs.source_tree import ROOT, files, imported_modules, shown, syntax_
 BASE = {
     "broker.errors",
     "broker.feature",
+    "broker.garbage_collection",
     "broker.resources",
     "broker.password_file",
     "broker.json_depth",

@@ -47,6 +47,9 @@ def arriving(
 
 def _memory_record(scenario: Scenario, task: Task, needs: NeedsOfKind) -> MemoryRecord:
     """What is known of the memory of a task that arrives; the wider kind has its processing type and its cores."""
+    asks = needs.asks.get(task.kind, {}).values()
+    if scenario.requests != "prior":
+        return record_of_new(scenario.requests, asks)
     kind = scenario.kinds[task.kind]
     wider = [
         name
@@ -55,7 +58,7 @@ def _memory_record(scenario: Scenario, task: Task, needs: NeedsOfKind) -> Memory
     ]
     return record_of_new(
         scenario.requests,
-        needs.asks.get(task.kind, {}).values(),
+        asks,
         needs.used_of([task.kind]),
         needs.used_of(wider),
         1024.0 * kind.cores * kind.memory_gb_core,
@@ -104,6 +107,5 @@ def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, needs:
         needed = state.memory_record.ended(scenario.requests, used_mb, killed=killed)
         if needed is not None:
             needs.asks.setdefault(state.task.kind, {})[state.task.number] = needed
-        used = state.memory_record.used
-        if used is not None:
+        if scenario.requests == "prior" and (used := state.memory_record.used) is not None:
             needs.used.setdefault(state.task.kind, {})[state.task.number] = used

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -208,7 +209,7 @@ def test_the_loop_of_tasks_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loading, "_tasks_seen", 0)
     monkeypatch.setattr(loading, "_COMPILER", "numpy")
     monkeypatch.setattr(loading, "_read_modules", {})
-    monkeypatch.setattr(loading.gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(loading, "_OF_TASKS", "tests.engine.quick_loop")
     assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN - 1) is None
     assert loading.task_loop_for(1).__name__ == "tests.engine.quick_loop"  # type: ignore[union-attr]
