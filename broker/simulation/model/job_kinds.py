@@ -30,7 +30,7 @@ class Lognormal:
     s: float
 
     def quantile(self, probability: Floats) -> Floats:
-        """See :class:`Distribution`."""
+        """Return the quantiles at these probabilities."""
         return np.asarray(self.median * np.exp(self.s * normal_quantile(probability)))
 
 
@@ -43,7 +43,7 @@ class Normal:
     lowest: float = 0.0
 
     def quantile(self, probability: Floats) -> Floats:
-        """See :class:`Distribution`."""
+        """Return the quantiles at these probabilities, none below ``lowest``."""
         return np.maximum(self.mean + self.s * normal_quantile(probability), self.lowest)
 
 
@@ -55,7 +55,7 @@ class Weibull:
     scale: float
 
     def quantile(self, probability: Floats) -> Floats:
-        """See :class:`Distribution`."""
+        """Return the quantiles at these probabilities; those of probability 1 are finite."""
         return np.asarray(self.scale * (-np.log1p(-np.minimum(probability, 1 - 1e-12))) ** (1.0 / self.k))
 
 
@@ -66,7 +66,7 @@ class Fixed:
     value: float
 
     def quantile(self, probability: Floats) -> Floats:
-        """See :class:`Distribution`."""
+        """Return ``value`` for each of these probabilities."""
         return np.full(np.shape(probability), self.value)
 
 

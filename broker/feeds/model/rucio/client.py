@@ -96,55 +96,55 @@ class RucioClient:
         clean_cached_config()
 
     def metadata(self, did: Did) -> Mapping[str, Any]:
-        """See :class:`Rucio`."""
+        """Return the metadata of a DID; raises :class:`NotAtRucio`."""
         found: Mapping[str, Any] = self._ask(lambda client: client.get_metadata(*did))
         return found
 
     def dataset_replicas(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """List the replicas of a dataset, ``deep``: from those of its files; raises :class:`NotAtRucio`."""
         return self._rows(lambda client: client.list_dataset_replicas(*did, deep=deep))
 
     def virtual_placements(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """List the virtual placements of a dataset; ``deep``: from those of its files."""
         rows = self._rows(lambda client: client.list_dataset_replicas_vp(*did, deep=deep))
         return [row for row in rows if isinstance(row, Mapping)]
 
     def contents(self, did: Did) -> list[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """List the datasets and containers in a container; raises :class:`NotAtRucio`."""
         return self._rows(lambda client: client.list_content(*did))
 
     def files(self, did: Did) -> Iterator[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """Iterate over the files of a dataset or container as Rucio sends them; raises :class:`NotAtRucio`."""
         rows: Iterator[Mapping[str, Any]] = self._ask(lambda client: iter(client.list_files(*did)))
         end: Mapping[str, Any] = {}
         while (row := self._ask(lambda _: next(rows, end))) is not end:
             yield row
 
     def rule_groupings(self, did: Did) -> tuple[str, ...]:
-        """See :class:`Rucio`."""
+        """Return the name of the grouping of each replication rule of a DID."""
         rules = self._rows(lambda client: client.list_did_rules(*did))
         return tuple(str(getattr(rule.get("grouping"), "name", rule.get("grouping"))) for rule in rules)
 
     def file_replicas(self, did: Did) -> list[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """List the replicas of each file of a dataset, in all states."""
         asked = [{"scope": did[0], "name": did[1]}]
         return self._rows(lambda client: client.list_replicas(asked, all_states=True))
 
     def tape_endpoints(self) -> dict[str, bool]:
-        """See :class:`Rucio`."""
+        """Return for each RSE, by name, whether it is tape."""
         rows = self._rows(lambda client: client.list_rses())
         return {str(row.get("rse")): str(row.get("rse_type")).upper().endswith("TAPE") for row in rows}
 
     def space(self, rse: str) -> list[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """List the rows of an RSE's usage, one for each source of the figures; raises :class:`NotAtRucio`."""
         return self._rows(lambda client: client.get_rse_usage(rse))
 
     def local_usage(self, account: str) -> list[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """List an account's usage and limits by RSE; raises :class:`NotAtRucio`."""
         return self._rows(lambda client: client.get_local_account_usage(account))
 
     def global_usage(self, account: str) -> list[Mapping[str, Any]]:
-        """See :class:`Rucio`."""
+        """List an account's usage and limits by RSE expression; raises :class:`NotAtRucio`."""
         return self._rows(lambda client: client.get_global_account_usage(account))
 
     def _rows(self, question: Callable[[Any], Any]) -> list[Mapping[str, Any]]:

@@ -114,7 +114,7 @@ class RucioWritingClient:
         clean_cached_config()
 
     def add_dataset(self, did: Did, rule: Rule | None) -> None:
-        """See :class:`RucioWriter`."""
+        """Create a dataset with its rule; where the dataset exists already, add the rule if an equal one is missing."""
         rules = None if rule is None else [self._rule(rule)]
         try:
             self._tell(lambda client: client.add_dataset(*did, rules=rules))
@@ -125,7 +125,7 @@ class RucioWritingClient:
                 self._add_rule(did, rule)
 
     def add_to_container(self, container: Did, did: Did) -> None:
-        """See :class:`RucioWriter`."""
+        """Attach a dataset to a container, created where it does not exist."""
         held = [{"scope": did[0], "name": did[1]}]
         for said in (
             lambda client: client.add_container(*container),
@@ -134,29 +134,29 @@ class RucioWritingClient:
             self._tell_once(said)
 
     def add_files(self, did: Did, rse: str, files: Sequence[Mapping[str, Any]]) -> None:
-        """See :class:`RucioWriter`."""
+        """Register files at an RSE and attach them to a dataset, all of them or none."""
         said = [{"scope": did[0], "name": did[1], "rse": rse, "dids": [dict(one) for one in files]}]
         self._tell(lambda client: client.add_files_to_datasets(said, ignore_duplicate=True))
 
     def about_files(self, dids: Sequence[Did]) -> dict[Did, Mapping[str, Any]]:
-        """See :class:`RucioWriter`."""
+        """Return the metadata of those files that Rucio knows, by DID."""
         asked = [{"scope": scope, "name": name} for scope, name in dids]
         rows = self._tell(lambda client: list(client.get_metadata_bulk(asked)))
         return {(row["scope"], row["name"]): row for row in rows}
 
     def files_of(self, did: Did) -> Iterator[Mapping[str, Any]]:
-        """See :class:`RucioWriter`."""
+        """Iterate over the files of a dataset."""
         rows: list[Mapping[str, Any]] = self._tell(lambda client: list(client.list_files(*did)))
         return iter(rows)
 
     def state_of(self, did: Did) -> DatasetState:
-        """See :class:`RucioWriter`."""
+        """Return the current state of a dataset, with its files counted by Rucio."""
         row = self._tell(lambda client: client.get_did(*did, dynamic_depth="FILE"))
         is_dataset = str(row.get("type")).upper().endswith("DATASET")
         return DatasetState(is_dataset, bool(row.get("open")), row.get("length") or 0, row.get("bytes") or 0)
 
     def set_open(self, did: Did, is_open: bool) -> None:
-        """See :class:`RucioWriter`."""
+        """Open or close a dataset; one that already is so is left as it is."""
         try:
             self._tell(lambda client: client.set_status(*did, open=is_open))
         except RucioRefused as error:

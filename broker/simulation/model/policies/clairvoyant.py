@@ -66,7 +66,7 @@ class Clairvoyant:
         return ()
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """See :class:`Policy`."""
+        """Assign jobs to queues that have room to start them now; all others wait for a later cycle."""
         if self._grid is None:
             return []
         grid, now = self._grid, view.now_s

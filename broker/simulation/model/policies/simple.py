@@ -54,7 +54,7 @@ class SimplePolicy:
         return np.flatnonzero(view.now_s - since > self._scenario.job_timeout_s).tolist()
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """See :class:`Policy`."""
+        """Assign all unassigned jobs, task by task, to queues that fit their task; a task that fits none waits."""
         load = view.waiting() + view.running()
         assignments = []
         for state in tasks:
@@ -147,7 +147,7 @@ class ShortestDelay(SimplePolicy):
     name = "shortest_delay"
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """See :class:`Policy`."""
+        """Assign each job to the queue with the shortest expected delay, counting the jobs assigned before it."""
         self._cores = view.busy_cores + view.waiting_cores
         return super().assign(view, tasks, cycle)
 

@@ -47,7 +47,7 @@ class SeveralVos:
             part.keeper.health, part.keeper.capacity = first.keeper.health, first.keeper.capacity
 
     def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
-        """See :class:`Policy`."""
+        """Choose the nucleus of each task by the brokerage of its VO, in the order of ``tasks``."""
         nuclei = [NOT_YET] * len(tasks)
         for vo, places in _by_vo(tasks):
             found = self.parts[vo].choose_nuclei(view, [tasks[place] for place in places], cycle)
@@ -56,25 +56,25 @@ class SeveralVos:
         return nuclei
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """See :class:`Policy`."""
+        """Assign the jobs of each VO's tasks by its own brokerage, one VO after the other."""
         cycles = [(self.parts[vo], [tasks[place] for place in places]) for vo, places in _by_vo(tasks)]
         return [one for part, own in cycles for one in part.assign(view, own, cycle)]
 
     def retry_s(self, task: TaskState) -> float:
-        """See :class:`Policy`."""
+        """Seconds until the brokerage of the task's VO considers it again."""
         return self.parts[task.task.vo].retry_s(task)
 
     def retry_nucleus_s(self) -> float:
-        """See :class:`Policy`."""
+        """Seconds until a task without a nucleus is brokered again, as the first VO's brokerage has it."""
         return next(iter(self.parts.values())).retry_nucleus_s()
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
-        """See :class:`Policy`."""
+        """Positions of the waiting jobs that the brokerage of their VO takes back."""
         return self._of_each(waiting, lambda part, own: part.overdue(view, own))
 
     @property
     def runs_read(self) -> int | None:
-        """See :class:`Brokered`."""
+        """Number of the first run that the first VO's brokerage has yet to read; None where it learns from none."""
         return next(iter(self.parts.values())).runs_read
 
     @property
