@@ -34,6 +34,7 @@ from broker.api.app import create_app
 from broker.api.configuration import load
 from broker.api.presenting import to_path
 from broker.api.process import pool
+from broker.garbage_collection import keep_what_is_there
 from broker.resources import path
 from broker.store.connection.database import Database
 from broker.store.connection.opening import open_database
@@ -225,6 +226,7 @@ def main() -> None:
             own, configuration, home=Path(home), folder=None, now=lambda: datetime.now(UTC),
             steady_s=time.monotonic, parts=parts,
         )  # fmt: skip
+        keep_what_is_there()  # as the command does that serves
         app.state.api.limiter.wait_s = lambda identity, address: 0.0
         pages = [asked.profile] if asked.profile else asked.page
         pages = pages or (routes(database) if asked.api else addresses(database))

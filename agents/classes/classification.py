@@ -121,5 +121,10 @@ def queues_on_record(
     """
     queues = queues_about(read_queue_rows(connection, catalogue), dropped_rows)
     if not queues:
-        raise Refused("no queue is on record", "schedconfig_json", "nothing was written; see what fills this table")
+        raise no_queue()
     return queues
+
+
+def no_queue() -> Refused:
+    """That no queue is on record, so that no job could be told to be at one."""
+    return Refused("no queue is on record", "schedconfig_json", "nothing was written; see what fills this table")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -65,6 +65,25 @@ def read_file(
         raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(str(error), str(path), remedy) from error
+
+
+def read_when_changed(path: Path, kind: type[SectionT]) -> SectionT:
+    """As :func:`read_file`, but the file is read again only where it was written since.
+
+    Raises:
+        ConfigurationError: as :func:`read_file`.
+    """
+    try:
+        known = path.stat()
+    except OSError:
+        return read_file(path, kind)
+    written = known.st_ino, known.st_mtime_ns, known.st_size
+    return cast(SectionT, _read_as_written(path, written, kind))
+
+
+@lru_cache(maxsize=16)
+def _read_as_written(path: Path, written: tuple[int, int, int], kind: type[BaseModel]) -> BaseModel:
+    return read_file(path, kind)
 
 
 @dataclass(frozen=True)
@@ -208,7 +227,7 @@ def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
     Raises:
         ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
     """
-    return read_file(path, ProcessSettings).model_copy(update={"folder": folder})
+    return read_when_changed(path, ProcessSettings).model_copy(update={"folder": folder})
 
 
 def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -31,28 +31,49 @@ def plain(value: Any) -> Any:
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
-    if kind is float:
-        return value if math.isfinite(value) else None
-    if kind is dict:
-        return {name if type(name) is str else str(name): plain(one) for name, one in value.items()}
-    if kind is tuple or kind is list:
-        return [plain(one) for one in value]
-    return _of_a_subclass(value)
+    made = _MADE_BY.get(kind)
+    return _of_a_subclass(value) if made is None else made(value)
 
 
 def _of_a_subclass(value: Any) -> Any:
-    """As :func:`plain`, for what is none of the few types that most values are, which one look tells."""
+    """As :func:`plain`, for a value of a type that is none of those that most values are."""
+    if isinstance(value, BaseModel):
+        return _model(value)
     if isinstance(value, str | int) and not isinstance(value, Enum):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return _number(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, BaseModel):
-        return {name: plain(one) for name, one in value.__dict__.items()} | _computed(value)
+        return _mapping(value)
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return _items(value)
     return _rarer(value)
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {name if type(name) is str else str(name): plain(one) for name, one in value.items()}
+
+
+def _items(value: Sequence[Any]) -> list[Any]:
+    return [plain(one) for one in value]
+
+
+def _model(value: BaseModel) -> dict[str, Any]:
+    return {name: plain(one) for name, one in value.__dict__.items()} | _computed(value)
+
+
+def _instant(value: datetime) -> str:
+    return aware(value).isoformat().replace("+00:00", "Z")
+
+
+# one look at its type tells what most values are
+_MADE_BY: Mapping[type, Callable[[Any], Any]] = {
+    float: _number, dict: _mapping, list: _items, tuple: _items, datetime: _instant
+}  # fmt: skip
 
 
 def _computed(value: BaseModel) -> dict[str, Any]:
@@ -62,7 +83,7 @@ def _computed(value: BaseModel) -> dict[str, Any]:
 
 def _rarer(value: Any) -> Any:
     if isinstance(value, datetime):
-        return aware(value).isoformat().replace("+00:00", "Z")
+        return _instant(value)
     if isinstance(value, date | Path):
         return str(value)
     if isinstance(value, Enum):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.domain.arrays import Floats, Texts
 
@@ -128,8 +128,7 @@ class TaskProgress:
         return 100.0 * self.failed / self.files if self.files > 0 else math.nan
 
 
-@dataclass(frozen=True)
-class ShareCount:
+class ShareCount(NamedTuple):
     """Cores of a share's jobs at a queue that run (or are sent) or else are activated; HS06 where no queue is named."""
 
     share: str | None

@@ -33,6 +33,7 @@ from broker.errors import BrokerError
 from broker.web.csv_lists import csv_response
 from broker.web.formats import FILTERS, visible
 from broker.web.pictures.bars import meter
+from broker.web.plain_fields import PlainFields
 from broker.web.sessions import SAFE, Session, is_token_of
 from broker.web.tables import table
 
@@ -180,9 +181,10 @@ def show(
     others: dict[str, Any] = {}
     for name, value in {**context, **shown, "title": title}.items():
         (others if callable(value) else data)[name] = value
-    document = plain(data)
     if identity is None:
-        document = hidden(document)
+        document = hidden(plain(data))
+    else:
+        document = {name: PlainFields(one) if isinstance(one, BaseModel) else plain(one) for name, one in data.items()}
     return html(request, template, {**document, **others}, status)
 
 

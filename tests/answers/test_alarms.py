@@ -192,6 +192,10 @@ def test_limits_of_ones_own_and_those_that_are_wrong(tmp_path: Path) -> None:
     assert load_limits(None) == AlarmLimits()
     (tmp_path / "alarms.yaml").write_text("starving_hours: 1\n")
     assert load_limits(tmp_path).starving_hours == 1
+    (tmp_path / "alarms.yaml").write_text("starving_hours: 20\n")
+    assert load_limits(tmp_path).starving_hours == 20
+    (tmp_path / "alarms.yaml").unlink()
+    assert load_limits(tmp_path) == AlarmLimits()
     for text in ("starving: 1", "flapping_changes: 33"):  # more changes are not kept
         (tmp_path / "alarms.yaml").write_text(f"{text}\n")
         with pytest.raises(ConfigurationError, match=text.partition(":")[0]):

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from broker.store.connection.plain_rows import mappings
+
 State = Literal["measured", "nothing", "time_limit", "unreadable", "beside"]
 Placer = Literal["ours", "panda"]
 _COLUMNS = """brokerage, decided_at, tuning, vo, placer, snapshot, measured_at, measure_s, state, jobs, cost_hs06h,
@@ -75,7 +77,7 @@ def write(connection: sa.Connection, rows: Iterable[QualityRow]) -> None:
 def read(connection: sa.Connection, since: datetime, until: datetime, brokerage: str | None = None) -> list[QualityRow]:
     """The rows of cycles that decided after ``since`` and not after ``until``, oldest first."""
     values = {"since": since, "until": until, "brokerage": brokerage}
-    return [QualityRow(**row._mapping) for row in connection.execute(_READ, values)]
+    return [QualityRow(**row) for row in mappings(connection, _READ, values)]
 
 
 def measured(connection: sa.Connection, since: datetime, placer: Placer = "ours") -> set[tuple[str, datetime, int]]:

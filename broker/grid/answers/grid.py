@@ -22,6 +22,7 @@ from broker.domain.rejection_counts import CANDIDATE, QueueCount
 from broker.gdpconfig import Tuning
 from broker.grid.answers.models import JobNumbers, LinkLine
 from broker.snapshot.snapshot import Snapshot
+from broker.store.connection.plain_rows import tuples
 from broker.store.query_context import Asking
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents, stored_snapshot
 from broker.store.summaries.reason_counts import decision_counts, queue_totals
@@ -64,7 +65,7 @@ def _last_snapshot(asking: Asking, brokerage: str | None) -> Snapshot | None:
     agents = offered() if brokerage is None else (brokerage,)
     found = [one.id for one in last_of_agents(asking.connection, agents)]
     if brokerage is None:
-        found += asking.connection.scalars(_NEWEST, {"now": asking.now})
+        found += [identifier for (identifier,) in tuples(asking.connection, _NEWEST, {"now": asking.now})]
     for identifier in found:
         try:
             return snapshot_of(asking.connection, identifier)

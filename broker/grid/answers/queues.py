@@ -7,7 +7,6 @@ Nuclei: their state and space, what was drawn there, and what rejected them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
@@ -41,11 +40,11 @@ from broker.grid.answers.models import (
     TaskAtNucleus,
 )
 from broker.grid.answers.queue import rejected_there
+from broker.grid.answers.queue_records import queue_records
 from broker.grid.statements.site_places import site_places
 from broker.history.answers.stored_states import ChunkState, last_states, looked_at, rejected_at
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.software import ALL_QUEUES
-from broker.store.classes.class_inputs import read_queue_rows
 from broker.store.query_context import Answer, Asking, NothingFound, known_name
 from broker.store.summaries.reason_counts import queue_totals
 
@@ -68,9 +67,8 @@ def places(asking: Asking) -> Places:
     """Tier, cloud and place of the queues on record: a place as the queue says, else that of its site."""
     tier, cloud, degrees = {}, {}, {}
     of_sites = site_places(asking.connection)
-    for row in read_queue_rows(asking.connection, asking.catalogue):
-        document = json_document(row["data"])
-        name = str(row["panda_queue"])
+    for row in queue_records(asking).rows:
+        document, name = row.document, row.panda_queue
         tier[name], cloud[name] = str(document.get("tier") or ""), str(document.get("cloud") or "")
         north, east = _degrees(document.get("latitude"), 90.0), _degrees(document.get("longitude"), 180.0)
         if north is not None and east is not None:
@@ -87,15 +85,6 @@ def _degrees(value: object, most: float) -> float | None:
     except ValueError:
         return None
     return found if -most <= found <= most else None
-
-
-def json_document(text: str | None) -> dict[str, object]:
-    """The object of a column with a document; empty where it holds none."""
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 LATELY = timedelta(hours=1)
@@ -141,9 +130,9 @@ def queues(asking: Asking, filters: QueueFilters | None = None, *, with_decision
 def _on_record(asking: Asking, known: Set[str]) -> Iterator[QueueLine]:
     """Other queues of ``schedconfig_json`` with what their rows say; a row that cannot be used has no status."""
     none = JobNumbers(**dict.fromkeys(COUNTED_STATUSES, 0))
-    for row in read_queue_rows(asking.connection, asking.catalogue):
-        document = json_document(row["data"])
-        name = str(document.get("nickname") or row["panda_queue"])
+    for row in queue_records(asking).rows:
+        document = row.document
+        name = str(document.get("nickname") or row.panda_queue)
         if name == ALL_QUEUES or name in known:
             continue
         yield QueueLine(

@@ -13,7 +13,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from agents.classes.classification import queues_on_record
+from agents.classes.classification import no_queue
 from agents.service.configuration import config_file, load_process
 from broker.classes.share_preference import ShareLoad, ShareNode, share_loads
 from broker.domain.grid import COUNTED_STATUSES
@@ -21,6 +21,7 @@ from broker.domain.work import DroppedRow
 from broker.errors import Refused
 from broker.grid.answers.grid import last_snapshot
 from broker.grid.answers.models import ShareLine, Shares
+from broker.grid.answers.queue_records import queue_records
 from broker.grid.model.share_tree import GlobalShare, check_removal, check_share
 from broker.grid.statements import share_rows
 from broker.grid.statements.share_rows import ShareChange
@@ -52,7 +53,9 @@ def shares(asking: Asking) -> Shares:
     rows = read_share_rows(asking.connection, asking.catalogue)
     nodes = [ShareNode(*value) for value in share_values(rows, dropped)]
     process = load_process(config_file("broker.yaml", asking.config), asking.config)
-    queues = queues_on_record(asking.connection, asking.catalogue, dropped)
+    queues = queue_records(asking).about
+    if not queues:
+        raise no_queue()
     counts, made_at = read_share_counts(asking.connection, asking.catalogue, process.job_statistics)
     jobs = jobs_by_share(last_snapshot(asking))
     lines = share_lines(nodes, share_loads(counts, queues), jobs)

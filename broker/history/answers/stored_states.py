@@ -18,13 +18,13 @@ from broker.history.answers.list_models import ReasonLine
 from broker.store.decisions.decision_rows import REASONS_ALONE, WITHOUT_WORK, by_id
 from broker.store.query_context import Asking
 from broker.store.summaries import chunk_states as states
-from broker.store.summaries.newest_states import newest_states, waiting_sums
+from broker.store.summaries.newest_states import StateSums, newest_states, state_sums
 from broker.store.summaries.states_until import StateUntil, states_until
 
 LOOKED_BACK = timedelta(hours=24)
 #: Of so many chunks at most a list reads the decisions themselves; what it counts comes from the counts of the cycles.
 MOST_READ = 200
-_IS_PAST = "a later cycle has changed the states"
+_IS_PAST, _SUMS = "a later cycle has changed the states", "sums of the states of a day"
 
 
 class Decided:
@@ -161,10 +161,10 @@ def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[Chunk
 def waiting_groups(asking: Asking, such_as: int) -> tuple[list[ReasonLine], dict[str, int]]:
     """What waits by reason, with some of its tasks, and how many states there are of all, by brokerage."""
     since = asking.now - LOOKED_BACK
-    considered, last = states.count_listed(asking.connection, since)
-    if not asking.once(_IS_PAST, lambda: last is not None and last > asking.now):
-        rows = waiting_sums(asking.connection, since, such_as)
-        return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in rows], considered
+    sums = state_sums(asking.connection, since, such_as)
+    asking.kept[_SUMS] = sums
+    if not asking.once(_IS_PAST, lambda: sums.last_seen_at is not None and sums.last_seen_at > asking.now):
+        return [_group(row[0], row[1], row[2] or None, *row[3:]) for row in sums.waiting], dict(sums.states)
     waiting, considered = waiting_states(asking.connection, asking.now)
     groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
     for state in waiting:
@@ -270,9 +270,25 @@ def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], li
         late = [one for one in every if one.waiting_since and one.waiting_since < before]
         done = [one for one in every if one.outcome == "brokered" and one.assigned]
         return late, [(one.brokerage, one.jeditaskid, one.decided_at) for one in done]
-    since = asking.now - LOOKED_BACK
+    since, sums = asking.now - LOOKED_BACK, _sums_of_now(asking)
+    if sums is not None and (sums.waiting_since is None or sums.waiting_since >= before):
+        return [], []
     late = _listed(connection, states.list_states(connection, seen_since=since, waiting_before=before))
     return late, states.brokered_tasks(connection, since) if late else []
+
+
+def changes_since(asking: Asking, since: datetime, least: int) -> list[states.Change]:
+    """The chunks whose outcome or reason changed ``least`` times since an instant (aware), most often first."""
+    sums = _sums_of_now(asking)
+    if sums is not None and since >= asking.now - LOOKED_BACK and sums.most_changes < least:
+        return []
+    return states.outcome_changes(asking.connection, since, asking.now, least)
+
+
+def _sums_of_now(asking: Asking) -> StateSums | None:
+    """The sums over the states of the last day, where they were read in this transaction and are of this instant."""
+    found: StateSums | None = asking.kept.get(_SUMS)
+    return None if found is None or _is_past(asking) else found
 
 
 def _is_past(asking: Asking) -> bool:

@@ -10,6 +10,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from broker.store.connection.plain_rows import tuples
+
 _DUE = sa.text("""
     SELECT n.id, n.event, n.channel, n.address, n.rule, n.planned_at, n.tries,
         i.id, i.kind, i.code, i.about, i.severity, i.sentence, i.page, i.began_at, i.resolved_at
@@ -146,4 +148,4 @@ def history(connection: sa.Connection, asked: Mapping[str, Any]) -> list[dict[st
 
 def standing(connection: sa.Connection, now: datetime) -> list[ChannelStanding]:
     """How each channel fares that has, or had in the last day, a message."""
-    return [ChannelStanding(*row) for row in connection.execute(_STANDING, {"since": now - _DAY})]
+    return [ChannelStanding(*row) for row in tuples(connection, _STANDING, {"since": now - _DAY})]

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from broker.domain.decisions import StoredDecision
 from broker.notifications.statements.outbox_rows import LONGEST_DETAIL, ChannelStanding
+from broker.store.connection.plain_rows import mappings
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
 from broker.store.query_context import Answer
 
@@ -191,7 +192,7 @@ def failed(connection: sa.Connection, channel: str, position: int, now: datetime
 
 def standing(connection: sa.Connection) -> list[StreamLine]:
     """How the decisions of each channel fare."""
-    return [StreamLine(**row) for row in connection.execute(_STANDING).mappings()]
+    return [StreamLine(**row) for row in mappings(connection, _STANDING)]
 
 
 def failing(connection: sa.Connection) -> list[ChannelStanding]:

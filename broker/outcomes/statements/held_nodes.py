@@ -7,6 +7,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from broker.store.connection.plain_rows import tuples
+
 _FORGET = sa.text("""
     DELETE FROM broker.held_nodes AS h WHERE NOT (:holding AND EXISTS (
         SELECT FROM broker.queue_health AS q
@@ -41,7 +43,7 @@ class HeldNode:
 
 def read_held(connection: sa.Connection, now: datetime, queue: str | None = None) -> list[HeldNode]:
     """The nodes that are held at an instant (aware), of all queues or one."""
-    return [HeldNode(*row) for row in connection.execute(_READ, {"now": now, "queue": queue})]
+    return [HeldNode(*row) for row in tuples(connection, _READ, {"now": now, "queue": queue})]
 
 
 def hold_nodes(connection: sa.Connection, now: datetime, *, holding: bool) -> int:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from broker.domain.instants import HOUR_S, naive
 from broker.domain.queue_health import HealthFold, HealthLimits, QueueHealth
 from broker.outcomes.model.record import ArchivedJob, RecordCell, RecordFold
+from broker.store.connection.plain_rows import mappings
 from broker.store.connection.tables import TableCatalogue
 
 #: The refresh that tells the age of what is learned.
@@ -293,11 +294,9 @@ def record_since(connection: sa.Connection, since: datetime, queue: str | None) 
 
 def unhealthy_places(connection: sa.Connection, queue: str | None = None) -> list[QueueHealth]:
     """Queues and nodes that are not healthy, the worst first."""
-    rows = connection.execute(
-        sa.text(_READ_UNHEALTHY.format(columns=", ".join(_PLACE))),
-        {"queue": queue},
-    ).mappings()
-    return [QueueHealth(**{name: _read(name, value) for name, value in row.items()}) for row in rows]
+    query = sa.text(_READ_UNHEALTHY.format(columns=", ".join(_PLACE)))
+    found = mappings(connection, query, {"queue": queue})
+    return [QueueHealth(**{name: _read(name, value) for name, value in row.items()}) for row in found]
 
 
 def _many(connection: sa.Connection, statement: str, rows: list[dict[str, Any]]) -> None:

@@ -13,20 +13,20 @@ import numpy as np
 from broker.domain.parts import MARK
 from broker.domain.queue_health import HealthLimits
 from broker.flow.answers.quality import WorseCycles, worse_cycles, worse_sentence
-from broker.history.answers.stored_states import Brokered, ChunkState, waiting_long
+from broker.history.answers.stored_states import Brokered, ChunkState, changes_since, waiting_long
 from broker.history.statements.task_facts import read_task_shares
 from broker.notifications.answers.messages import Standing, fails, standings
 from broker.outcomes.answers.outcomes import PlaceHealth, held_nodes, unhealthy
 from broker.service.answers.acknowledging import GRAVITY, marked
 from broker.service.answers.alarm_limits import AlarmLimits as AlarmLimits, load_limits as load_limits
 from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
-from broker.service.answers.service import agent_lines, source_lines
-from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended
+from broker.service.answers.service import agent_lines, agents_clock, source_lines
+from broker.service.statements.agent_cycles import EndedCycle, last_ended
 from broker.service.statements.metric_reads import EndedJobs, ended_jobs
 from broker.store.query_context import Asking
 from broker.store.service import acknowledged_alarms
 from broker.store.service.agent_pauses import BRAKE
-from broker.store.summaries.chunk_states import Change, outcome_changes
+from broker.store.summaries.chunk_states import Change
 from broker.tasks.answers.outputs import OutputDataset, waiting_outputs
 
 
@@ -86,12 +86,12 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
     tasks = sorted({one.jeditaskid for one in late} | {task for _, task, _ in brokered})
     in_share = read_task_shares(asking.connection, asking.catalogue, tasks)
     since = asking.now - timedelta(hours=used.flapping_hours)
-    ended = last_ended(asking.connection, database_clock(asking.connection), used.refused_cycles)
+    ended = last_ended(asking.connection, agents_clock(asking), used.refused_cycles)
     found = [
         *stale_sources(source_lines(asking)),
-        *agent_alarms(list(agent_lines(asking)), ended, used),
+        *agent_alarms(agent_lines(asking), ended, used),
         *starving(late, brokered, in_share, used, asking.now),
-        *flapping(outcome_changes(asking.connection, since, asking.now, used.flapping_changes), used),
+        *flapping(changes_since(asking, since, used.flapping_changes), used),
         *failing(failing_queues(asking, used).values(), used),
         *closed(unhealthy(asking)),
         *held(held_nodes(asking)),

@@ -15,7 +15,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 STEPS, STEP_S, FIRST_STEPS_S = 24, 3600, 300
 """Steps that are shown, and how long each is: shorter ones in the first two hours of an installation."""
 
-_FIRST = "when decisions were first counted"
+_FIRST, _DECIDED = "when decisions were first counted", "what was decided in a day"
+OUTCOME_STEPS = 48
+"""Steps in which the outcomes of a day are counted."""
 
 
 class Flow(Answer):
@@ -75,20 +77,29 @@ def first_counted(asking: Asking) -> datetime | None:
     return asking.once(_FIRST, lambda: flow_reads.first_bucket(asking.connection, asking.now - DAY))
 
 
+def decided_in_a_day(asking: Asking) -> flow_reads.Decided:
+    """What was decided in the last day, and what was placed. Looked for once in a transaction."""
+    now, step_s = asking.now, _step_s(asking)
+    outcomes = flow_reads.Steps(bucket_of(now - DAY), now, DAY.total_seconds() / OUTCOME_STEPS)
+    placed = flow_reads.Steps(_starts(now, step_s)[0], now + timedelta(seconds=FIRST_STEPS_S), step_s)
+    of_jobs = [name for name in offered() if brokerage(name).candidate == "queue"]
+    return asking.once(_DECIDED, lambda: flow_reads.decided(asking.connection, now, outcomes, placed, of_jobs))
+
+
+def _step_s(asking: Asking) -> int:
+    first = first_counted(asking)
+    return FIRST_STEPS_S if first is None or asking.now - first < 2 * HOUR else STEP_S
+
+
 def work_flow(asking: Asking) -> WorkFlow:
     """How work flows now, from what is counted while it happens: no job or decision is read."""
     now, connection = asking.now, asking.connection
-    first = first_counted(asking)
-    step_s = FIRST_STEPS_S if first is None or now - first < 2 * HOUR else STEP_S
+    step_s, decided = _step_s(asking), decided_in_a_day(asking)
     starts = _starts(now, step_s)
     until = now + timedelta(seconds=FIRST_STEPS_S)
-    every = list(offered())
-    of_jobs = [name for name in every if brokerage(name).candidate == "queue"]
-    placed = flow_reads.placed(connection, min(starts[0], now - HOUR), until, of_jobs)
-    earlier = flow_reads.placed(connection, now - DAY - HOUR, now - DAY, of_jobs)
     ended = flow_reads.ended(connection, now - DAY - 3 * HOUR, until)
-    waited = flow_reads.waiting(connection, starts[0], until, step_s, every)
-    before = flow_reads.waiting(connection, now - DAY - HOUR, now - DAY, STEP_S, every)
+    spans = flow_reads.Steps(starts[0], until, step_s), flow_reads.Steps(now - DAY - HOUR, now - DAY, STEP_S)
+    waited, before = flow_reads.waiting(connection, spans, list(offered()))
     seen = shown_steps(starts, [at for at, _, _ in waited], step_s)
     last = max((at for at, _, _ in waited), default=None)
     last_before = max((at for at, _, _ in before), default=None)
@@ -101,9 +112,9 @@ def work_flow(asking: Asking) -> WorkFlow:
             steps=_stepped(seen, [(at, chunks) for at, _, chunks in waited], step_s),
         ),
         placed=Flow(
-            last_hour=_sum(jobs for at, jobs in placed if at > now - HOUR) if placed else None,
-            day_before=_sum(jobs for _, jobs in earlier) if earlier else None,
-            steps=_summed(starts, placed, step_s),
+            last_hour=float(decided.placed_last_hour or 0) if decided.placed else None,
+            day_before=None if decided.placed_before is None else float(decided.placed_before),
+            steps=_summed(starts, decided.placed, step_s),
         ),
         started=_ended(now, flow_reads.started(connection, now - DAY - 3 * HOUR, until)),
         finished=_ended(now, [(at, finished) for at, finished, _ in ended]),

@@ -11,14 +11,13 @@ import sqlalchemy as sa
 
 from broker.gdpconfig.publish import FIRST_READING
 from broker.grid.answers.grid import day_counts, totals_of_the_day
-from broker.service.answers.flow import DAY, first_counted
+from broker.service.answers.flow import DAY, OUTCOME_STEPS, decided_in_a_day, first_counted
 from broker.service.statements import overview_reads
 from broker.service.statements.overview_reads import Found
 from broker.store.query_context import Answer, Asking, OverTime
 from broker.store.summaries.reason_counts import outcome_counts
 
 SHOWN = DAY
-STEPS = 48
 SHORT_RANGES_H = (1.0, 6.0)
 SHORTEST_STEP_S = 300.0
 """The length of the buckets in which decisions are counted."""
@@ -84,7 +83,11 @@ def activity(asking: Asking, span: timedelta = SHOWN) -> Activity:
     since = asking.now - span
     step_s = step_of(span)
     counted: defaultdict[datetime, dict[str, int]] = defaultdict(dict)
-    for at, outcome, chunks in outcome_counts(asking.connection, since, asking.now, step_s):
+    if span == DAY:
+        found = decided_in_a_day(asking).outcomes
+    else:
+        found = outcome_counts(asking.connection, since, asking.now, step_s)
+    for at, outcome, chunks in found:
         counted[at][outcome] = chunks
     steps = tuple(OutcomeStep(at=at, outcomes=found) for at, found in counted.items())
     marks = changes_between(asking.connection, since, asking.now)
@@ -92,8 +95,8 @@ def activity(asking: Asking, span: timedelta = SHOWN) -> Activity:
 
 
 def step_of(span: timedelta) -> float:
-    """The length of a step in seconds, so that there are about ``STEPS``, and none is shorter than what is counted."""
-    return max(SHORTEST_STEP_S, SHORTEST_STEP_S * round(span.total_seconds() / STEPS / SHORTEST_STEP_S))
+    """The length of a step in seconds: there are about ``OUTCOME_STEPS``, and none is shorter than what is counted."""
+    return max(SHORTEST_STEP_S, SHORTEST_STEP_S * round(span.total_seconds() / OUTCOME_STEPS / SHORTEST_STEP_S))
 
 
 def changes_between(connection: sa.Connection, since: datetime, until: datetime) -> list[ChangeMark]:

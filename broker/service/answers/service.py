@@ -17,6 +17,7 @@ from broker.domain.parts import led_by, parts_of
 from broker.grid.answers.grid import last_snapshot
 from broker.service.answers.models import AgentLine, PartLine, ServiceAnswer, ServiceLine, SourceLine
 from broker.service.statements.agent_cycles import Cycles, cycles_lately, database_clock
+from broker.store.connection.plain_rows import mappings
 from broker.store.query_context import Asking
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service import agent_runs, leases
@@ -26,7 +27,7 @@ from broker.store.service.health import HEALTHY_WITHIN_S
 from broker.store.service.leases import LeaseRow
 
 WELL = ("done", "running")
-_STORED = "what is stored about agents"
+_STORED, _LINES, _SOURCES = "what is stored about agents", "lines of agents of", "lines of sources"
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,12 @@ def service_answer(asking: Asking, installation: str = STANDALONE) -> ServiceAns
         asking: who is asked.
         installation: standalone, or alongside PanDA, where some agents are off until they are switched on.
     """
-    now = database_clock(asking.connection)
+    now = agents_clock(asking)
     return ServiceAnswer(
         now=now,
-        agents=tuple(agent_lines(asking, installation)),
-        services=tuple(_service(row._mapping, now) for row in asking.connection.execute(_SERVICES)),
-        sources=tuple(source_lines(asking)),
+        agents=agent_lines(asking, installation),
+        services=tuple(_service(row, now) for row in mappings(asking.connection, _SERVICES)),
+        sources=source_lines(asking),
     )
 
 
@@ -118,12 +119,21 @@ def _configuration(file: Path, changed_ns: int, size_bytes: int) -> AgentsConfig
     return load(file, registry.NAMES)
 
 
-def agent_lines(asking: Asking, installation: str = STANDALONE) -> Iterator[AgentLine]:
+def agents_clock(asking: Asking) -> datetime:
+    """The instant by the database's clock at which it was looked at agents in this transaction (aware)."""
+    return _once_stored(asking).now
+
+
+def agent_lines(asking: Asking, installation: str = STANDALONE) -> tuple[AgentLine, ...]:
     """All agents of this installation, in the order in which work passes through them."""
+    return asking.once(f"{_LINES} {installation}", lambda: tuple(_agents(asking, installation)))
+
+
+def _agents(asking: Asking, installation: str) -> Iterator[AgentLine]:
     file = config_file("agents.yaml", asking.config)
     known = file.stat()
     configuration = _configuration(file, known.st_mtime_ns, known.st_size)
-    stored = asking.once(_STORED, lambda: _stored(asking.connection))
+    stored = _once_stored(asking)
     for name in registry.NAMES:
         paused = next((one for one in stored.pauses if one.agent in (name, ALL)), None)
         leading = Leading.of(name, stored.held, stored.last.get(name), stored.last_of_parts)
@@ -138,6 +148,10 @@ class _Stored:
     last_of_parts: Mapping[str, LastRun]
     lately: Mapping[str, Cycles]
     pauses: Sequence[Pause]
+
+
+def _once_stored(asking: Asking) -> _Stored:
+    return asking.once(_STORED, lambda: _stored(asking.connection))
 
 
 def _stored(connection: sa.Connection) -> _Stored:
@@ -217,8 +231,12 @@ def _service(row: Mapping[Any, Any], now: datetime) -> ServiceLine:
     )
 
 
-def source_lines(asking: Asking) -> Iterator[SourceLine]:
+def source_lines(asking: Asking) -> tuple[SourceLine, ...]:
     """The sources of the last snapshot, with their ages then."""
+    return asking.once(_SOURCES, lambda: tuple(_source_lines(asking)))
+
+
+def _source_lines(asking: Asking) -> Iterator[SourceLine]:
     snapshot = last_snapshot(asking)
     for state in () if snapshot is None else snapshot.states:
         yield SourceLine(

@@ -55,7 +55,7 @@ def agents(
         with database.begin() as connection:
             now = database_clock(connection)
             asking = Asking(connection, database.names, now, settings_of(context).config)
-            lines = list(agent_lines(asking, installation))
+            lines = agent_lines(asking, installation)
     if json:
         for line in lines:
             print_json(line)

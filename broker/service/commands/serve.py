@@ -33,6 +33,7 @@ from agents.service.runtime import Service, enabled_agents
 from broker.cli.context import is_installed, open_store, require, settings_of
 from broker.cli.rendering.cells import remark, utc
 from broker.errors import FAILED, REFUSED
+from broker.garbage_collection import keep_what_is_there
 from broker.resources import require_own_packages
 from broker.settings import Settings
 from broker.store.connection.database import Database
@@ -111,6 +112,7 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
     from broker.api.server import Listening
 
     with serving(database, Listening(port=port), home=settings.home, folder=settings.config, make=page()) as running:
+        keep_what_is_there()
         say_where(running)
         yield
 
@@ -213,6 +215,7 @@ def api(
         open_store(context) as database,
         serving(database, listening, home=settings.home, folder=settings.config, make=page()) as running,
     ):
+        keep_what_is_there()
         say_where(running)
         while running.server.alive and not ending.wait(_LOOK_EVERY_S):
             pass

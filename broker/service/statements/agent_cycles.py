@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from broker.store.connection.plain_rows import mappings, scalar
+
 LATELY = timedelta(hours=24)
 _COUNT_CYCLES = sa.text("""
     SELECT agent, count(*) AS cycles,
@@ -47,17 +49,17 @@ class EndedCycle:
 
 def database_clock(connection: sa.Connection) -> datetime:
     """The instant by the database's clock, which leases, cycles and pauses go by (aware)."""
-    found: datetime = connection.execute(_READ_CLOCK).scalar_one()
+    found: datetime = scalar(connection, _READ_CLOCK)
     return found
 
 
 def cycles_lately(connection: sa.Connection, now: datetime) -> dict[str, Cycles]:
     """The cycles of each agent in the day before ``now`` (aware)."""
-    rows = connection.execute(_COUNT_CYCLES, {"since": now - LATELY, "until": now})
-    return {row.agent: Cycles(**row._mapping) for row in rows}
+    found = mappings(connection, _COUNT_CYCLES, {"since": now - LATELY, "until": now})
+    return {row["agent"]: Cycles(**row) for row in found}
 
 
 def last_ended(connection: sa.Connection, now: datetime, most: int) -> list[EndedCycle]:
     """The last ``most`` cycles of each agent, or part of one, in the day before ``now``, the newest of each first."""
-    rows = connection.execute(_READ_LAST_CYCLES, {"since": now - LATELY, "until": now, "most": most})
-    return [EndedCycle(**row._mapping) for row in rows]
+    values = {"since": now - LATELY, "until": now, "most": most}
+    return [EndedCycle(**row) for row in mappings(connection, _READ_LAST_CYCLES, values)]

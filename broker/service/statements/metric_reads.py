@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.domain.instants import naive
+from broker.store.connection.plain_rows import mappings
 from broker.store.connection.tables import Names, TableCatalogue
 from broker.store.service import leases
 
@@ -204,10 +205,9 @@ def ended_jobs(
     """The jobs that ended between two instants (aware), by queue. Columns of PanDA hold UTC without a zone."""
     query = sa.text(_COUNT_ENDED_JOBS.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
     values = {"since": naive(since), "until": naive(until)}
-    return [_row(row) for row in connection.execute(query, values)]
+    return [_row(row) for row in mappings(connection, query, values)]
 
 
-def _row(row: sa.Row[tuple[object, ...]]) -> EndedJobs:
-    found = dict(row._mapping)
+def _row(found: dict[str, Any]) -> EndedJobs:
     first = found["first_failed"]
     return EndedJobs(**{**found, "first_failed": None if first is None else first.replace(tzinfo=UTC)})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+
+from broker.store.connection.plain_rows import mappings
 
 _READ_TUNING_CHANGES = sa.text("""
     SELECT v.version, v.published_at, v.editor, v.reason, c.key, c.vo FROM broker.gdpconfig_versions v
@@ -36,19 +38,19 @@ _MOST = 1000
 class Found:
     """What changed in a span of time, by kind, as it is stored."""
 
-    versions: list[Mapping[str, Any]]
-    queues: list[Mapping[str, Any]]
-    feeds: list[Mapping[str, Any]]
-    pins: list[Mapping[str, Any]]
-    canaries: list[Mapping[str, Any]]
+    versions: Sequence[Mapping[str, Any]]
+    queues: Sequence[Mapping[str, Any]]
+    feeds: Sequence[Mapping[str, Any]]
+    pins: Sequence[Mapping[str, Any]]
+    canaries: Sequence[Mapping[str, Any]]
 
 
 def changes(connection: sa.Connection, since: datetime, until: datetime) -> Found:
     """Versions of the tuning, statuses of queues, runs of feeds, pins and canaries in a span."""
     span = {"since": since, "until": until, "most": _MOST}
 
-    def rows(query: sa.TextClause) -> list[Mapping[str, Any]]:
-        return [dict(row._mapping) for row in connection.execute(query, span)]
+    def rows(query: sa.TextClause) -> Sequence[Mapping[str, Any]]:
+        return mappings(connection, query, span)
 
     return Found(
         rows(_READ_TUNING_CHANGES),

@@ -33,6 +33,7 @@ from broker.domain.classification import (
 from broker.domain.instants import naive
 from broker.snapshot.source import JobStatistics
 from broker.store.connection.database import Database
+from broker.store.connection.plain_rows import mappings
 from broker.store.connection.tables import TableCatalogue
 
 #: Jobs that were touched in this time are samples.
@@ -95,7 +96,7 @@ def read_queue_rows(connection: sa.Connection, catalogue: TableCatalogue) -> lis
     """Rows of ``schedconfig_json`` by name, their documents as text."""
     source = catalogue.source("schedconfig_json", ("panda_queue", "data"))
     query = f"SELECT panda_queue, data::text AS data FROM {source} AS q ORDER BY 1"  # noqa: S608 - quoted names
-    return [dict(row._mapping) for row in connection.execute(sa.text(query))]
+    return mappings(connection, sa.text(query))
 
 
 def read_wait_samples(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> WaitSamples:
@@ -211,11 +212,12 @@ def count_jobs(connection: sa.Connection, catalogue: TableCatalogue, tasks: Iter
 
 # HS06 of PanDA's statistics are computed already; jobs counted live have the cores, and a queue its power.
 _COUNT_JOBS_OF_SHARES = """
-SELECT gshare, computingsite, jobstatus IN ('running', 'sent') AS is_running,
-       sum(greatest(coalesce(corecount, 1), 1))::float8
+SELECT gshare, computingsite,
+       sum(greatest(coalesce(corecount, 1), 1)) FILTER (WHERE jobstatus = 'activated')::float8,
+       sum(greatest(coalesce(corecount, 1), 1)) FILTER (WHERE jobstatus <> 'activated')::float8
 FROM {active} AS a
 WHERE jobstatus IN ('running', 'sent', 'activated') AND computingsite IS NOT NULL
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+GROUP BY 1, 2
 """
 _READ_STATISTICS_OF_SHARES = """
 SELECT gshare, CAST(NULL AS text), jobstatus IN ('running', 'sent') AS is_running, coalesce(sum(hs), 0)::float8
@@ -228,7 +230,7 @@ def read_share_rows(connection: sa.Connection, catalogue: TableCatalogue) -> lis
     """Rows of ``global_shares`` by name."""
     source = catalogue.source("global_shares", ("name", "value", "parent"))
     query = sa.text(f"SELECT name, value, parent FROM {source} AS g ORDER BY name")  # noqa: S608 - quoted names
-    return [dict(row._mapping) for row in connection.execute(query)]
+    return mappings(connection, query)
 
 
 def read_share_counts(
@@ -240,7 +242,15 @@ def read_share_counts(
         query = _COUNT_JOBS_OF_SHARES.format(active=catalogue.source("jobsactive4", columns))
         # a row for each share and queue: read past the layers that look up columns by name
         with Database.raw(connection).cursor(binary=True) as cursor:
-            return [ShareCount(*row) for row in cursor.execute(query).fetchall()], None
+            rows = cursor.execute(query).fetchall()
+        # sorted here, which takes less than in the database: sums of floats depend on their order
+        rows.sort(key=lambda row: (row[0] is None, row[0] or "", row[1]))
+        return [
+            ShareCount(share, queue, is_running, cores)
+            for share, queue, waiting, running in rows
+            for is_running, cores in ((False, waiting), (True, running))
+            if cores is not None
+        ], None
     source = catalogue.source("jobs_share_stats", ("ts", "gshare", "jobstatus", "hs"))
     counts = [
         ShareCount(*row) for row in connection.execute(sa.text(_READ_STATISTICS_OF_SHARES.format(statistics=source)))

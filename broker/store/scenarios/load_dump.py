@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from broker.errors import Refused
 from broker.store.connection.database import Database
+from broker.store.connection.plain_rows import scalar
 from broker.store.connection.tables import (
     PANDA,
     Names,
@@ -225,9 +226,12 @@ def dump(database: Database, now: datetime) -> Scenario:
         return Scenario(read_clock(connection) or now, {name: some for name, some in rows.items() if some})
 
 
+_READ_CLOCK = sa.text("SELECT now FROM broker.scenario_clock")
+
+
 def read_clock(connection: sa.Connection) -> datetime | None:
     """The instant of the loaded scenario (aware), or None when none was loaded."""
-    moment: datetime | None = connection.scalar(sa.text("SELECT now FROM broker.scenario_clock"))
+    moment: datetime | None = scalar(connection, _READ_CLOCK)
     return moment
 
 

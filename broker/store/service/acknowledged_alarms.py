@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from broker.store.connection.plain_rows import mappings
 from broker.store.query_context import Answer
 
 _COLUMNS = "code, about, severity, reason, editor, set_at, until, ended_at, ended_by"
@@ -78,7 +79,7 @@ def take_back(connection: sa.Connection, code: str, about: Sequence[str], *, edi
 
 def held(connection: sa.Connection) -> list[Acknowledgement]:
     """The acknowledgements in force."""
-    return [Acknowledgement(**row._mapping) for row in connection.execute(_READ_HELD)]
+    return [Acknowledgement(**row) for row in mappings(connection, _READ_HELD)]
 
 
 def history(connection: sa.Connection, most: int = 100) -> list[Acknowledgement]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from broker.errors import Refused
+from broker.store.connection.plain_rows import mappings
 from broker.store.query_context import Answer
 
 ALL = "all"
@@ -85,7 +86,7 @@ def resume(connection: sa.Connection, agent: str, *, editor: str) -> bool:
 
 def held_pauses(connection: sa.Connection, agent: str | None = None) -> list[Pause]:
     """The pauses in force, of one agent (with that of all) or of every one, the longest first."""
-    return [Pause(**row._mapping) for row in connection.execute(_READ_PAUSES_IN_FORCE, {"agent": agent})]
+    return [Pause(**row) for row in mappings(connection, _READ_PAUSES_IN_FORCE, {"agent": agent})]
 
 
 def pause_history(connection: sa.Connection, agent: str | None = None, most: int = 100) -> list[Pause]:

@@ -17,6 +17,7 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.engine import Connection
 
 from broker.domain.parts import MARK, led_by
+from broker.store.connection.plain_rows import mappings
 from broker.store.service.leases import Lease
 
 RunOutcome = Literal[
@@ -194,5 +195,5 @@ def last_runs_of_parts(connection: Connection) -> dict[str, LastRun]:
 
 
 def _read(connection: Connection, query: TextClause) -> list[LastRun]:
-    rows = connection.execute(query, {"overdue_after_s": OVERDUE_AFTER_S})
-    return [LastRun(**{**row._mapping, "counts": row.counts or {}}) for row in rows]
+    found = mappings(connection, query, {"overdue_after_s": OVERDUE_AFTER_S})
+    return [LastRun(**{**row, "counts": row["counts"] or {}}) for row in found]

@@ -25,6 +25,7 @@ from sqlalchemy.engine import Connection
 
 from broker.domain.parts import division_of, led_by
 from broker.store.connection.database import Database
+from broker.store.connection.plain_rows import mappings
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A length of time in a configuration file."""
@@ -216,7 +217,7 @@ def find(connection: Connection, name: str) -> LeaseRow | None:
 
 def find_all(connection: Connection) -> list[LeaseRow]:
     """All leases by name."""
-    return [LeaseRow(**row._mapping) for row in connection.execute(_READ_ALL_LEASES)]
+    return [LeaseRow(**row) for row in mappings(connection, _READ_ALL_LEASES)]
 
 
 def in_use(rows: Iterable[LeaseRow]) -> list[LeaseRow]:

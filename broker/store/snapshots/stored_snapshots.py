@@ -21,6 +21,7 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, Rows, SnapshotCorruptError, SourceState, decode
 from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.source_list import GRID_SOURCES
+from broker.store.connection.plain_rows import tuples
 
 
 class SnapshotLostError(BrokerError):
@@ -112,7 +113,7 @@ class LastOfAgent:
 
 def last_of_agents(connection: Connection, agents: Iterable[str]) -> list[LastOfAgent]:
     """The last stored snapshot of each agent that has any, that of the newest run first."""
-    return [LastOfAgent(*row) for row in connection.execute(_LAST_OF_AGENTS, {"agents": sorted(agents)})]
+    return [LastOfAgent(*row) for row in tuples(connection, _LAST_OF_AGENTS, {"agents": sorted(agents)})]
 
 
 @dataclass(frozen=True)

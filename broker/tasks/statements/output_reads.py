@@ -8,6 +8,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from broker.store.connection.plain_rows import tuples
+
 _READ_DATASETS = """
 SELECT known.jeditaskid, known.scope || ':' || known.name AS dataset, nullif(known.site, '') AS site, known.state,
     coalesce(files.queued, 0) AS queued, coalesce(files.registered, 0) AS registered,
@@ -103,8 +105,8 @@ class RefusedFile:
 def read_datasets(connection: sa.Connection, task: int | None = None) -> list[OutputDataset]:
     """The datasets of a task; without one, those of all tasks of which something waits, failed or was refused."""
     which = _IN_TROUBLE if task is None else _OF_TASK
-    rows = connection.execute(sa.text(_READ_DATASETS.replace("WHICH", which)), {} if task is None else {"task": task})
-    return [OutputDataset(*row) for row in rows]
+    query = sa.text(_READ_DATASETS.replace("WHICH", which))
+    return [OutputDataset(*row) for row in tuples(connection, query, {} if task is None else {"task": task})]
 
 
 def read_refused(connection: sa.Connection, task: int, most: int = 100) -> list[RefusedFile]:

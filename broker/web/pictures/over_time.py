@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from markupsafe import Markup
 
 from broker.web.formats import moment
-from broker.web.pictures.bars import Attribute, element, nice_limit, part
+from broker.web.pictures.bars import Attribute, element, nice_limit, part, titled_box
 
 WIDTH, HEIGHT, TALL = 1000.0, 200.0, "12rem"
 UTC_CLOCK = "UTC"
@@ -112,9 +112,8 @@ def outcomes_over_time(
             if found.get(outcome):
                 tall = HEIGHT * found[outcome] / largest
                 bottom -= tall
-                said = [element("title", f"{clock} {outcome}: {found[outcome]:,}")]
-                box = {"x": x, "y": bottom, "width": min(wide, WIDTH - x), "height": tall}
-                drawn.append(element("rect", said, class_=f"outcome-{outcome}", data_at=instant, **box))
+                box = x, bottom, min(wide, WIDTH - x), tall
+                drawn.append(titled_box(box, f"{clock} {outcome}: {found[outcome]:,}", f"outcome-{outcome}", instant))
     total = sum(sum(found.values()) for _, found in steps)
     said_all = f"{total:,} chunks decided by outcome, and {len(marks)} changes of the tuning and the grid"
     return chart(said_all, largest, drawn, hours_between(since, until), _lanes(LANES, marks, place, "%H:%M UTC"))

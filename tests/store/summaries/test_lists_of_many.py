@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -13,15 +14,27 @@ from broker.decisions.answers import decision as decisions
 from broker.domain.decisions import Decision
 from broker.history.answers import tasks
 from broker.history.answers.list_models import TaskFilters
-from broker.history.answers.stored_states import chunk_states, waiting_groups, waiting_states
+from broker.history.answers.stored_states import (
+    changes_since,
+    chunk_states,
+    waiting_groups,
+    waiting_long,
+    waiting_states,
+)
 from broker.store.connection.database import Database
 from broker.store.query_context import Asking
+from broker.store.summaries.newest_states import tasks_of
 from tests.store.summaries.test_decision_summaries import NOW, add
 
 TASKS, SEED = 60, 3
 _TASK = sa.text("""
     INSERT INTO doma_panda.jedi_tasks (jeditaskid, taskname, status, username, gshare, currentpriority, prodsourcelabel)
     VALUES (:task, 'a task', :status, 'somebody', :share, :priority, 'managed')""")
+# the newest last, of each task another number up to three
+_CHANGED = sa.text("""
+    UPDATE broker.chunk_states SET outcome_since = last_seen_at, changed_at = ARRAY(
+        SELECT last_seen_at - make_interval(mins => CAST(back AS int))
+        FROM generate_series(jeditaskid % 4 - 1, 0, -1) AS back)""")
 FILTERS = (
     {"status": "pending"}, {"status": "brokered"}, {"status": "throttled"}, {"status": "running", "reason": "full"},
     {"reason": "full"}, {"reason": "disk", "gshare": "MC"}, {"queue": "cern"}, {"queue": "BNL", "status": "pending"},
@@ -56,6 +69,8 @@ def asked(database: Database) -> Iterator[Asking]:
                     "assigned": places if outcome == "brokered" else "{}",
                 })  # fmt: skip
     add(database, *states)
+    with database.begin() as connection:
+        connection.execute(_CHANGED)
     with database.read_snapshot() as connection:
         yield Asking(connection, database.names, NOW)
 
@@ -100,3 +115,42 @@ def test_the_place_in_a_share_is_that_among_the_states(asked: Asking) -> None:
         assert found == decisions.position_of(asked, made, states)
         places.add(None if found is None else (found.place, found.of))
     assert None in places and len(places) > 10
+
+
+@pytest.mark.parametrize("least", [1, 2, 3, 4])
+@pytest.mark.parametrize("hours", [1.5, 2, 2.5, 3.5])
+def test_what_the_sums_of_the_states_say_is_the_same_as_asked_for(asked: Asking, least: int, hours: float) -> None:
+    connection, before, since = asked.connection, NOW - timedelta(hours=hours), NOW - timedelta(hours=5)
+    alone = waiting_long(asked, before), changes_since(asked, since, least)
+    after = Asking(connection, asked.names, NOW)
+    waiting_groups(after, 3)
+    assert (waiting_long(after, before), changes_since(after, since, least)) == alone
+    longer = NOW - timedelta(days=3)
+    assert changes_since(after, longer, least) == changes_since(asked, longer, least)
+    assert bool(alone[0][0]) == (hours < 3) and bool(alone[1]) == (least < 4)
+
+
+def test_sums_of_later_states_say_nothing_of_an_instant_of_the_past(asked: Asking) -> None:
+    past, since = NOW - timedelta(minutes=90), NOW - timedelta(hours=5)
+    before = past - timedelta(minutes=1)
+    alone, after = Asking(asked.connection, asked.names, past), Asking(asked.connection, asked.names, past)
+    waiting_groups(after, 3)
+    assert waiting_long(after, before) == waiting_long(alone, before)
+    assert changes_since(after, since, 1) == changes_since(alone, since, 1) != []
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        ([(1, 5)], (1, [1])),
+        ([(2, 5), (1, 5)], (2, [1, 2])),
+        ([(1, 9), (2, 5), (1, 4)], (2, [1, 2])),
+        ([(1, 5), (2, 6), (3, 7), (4, 8)], (4, [1, 2, 3])),
+        ([(7, 1)] * 40 + [(3, 2)] * 40 + [(9, 3), (8, 3)], (4, [7, 3, 8])),
+        ([(-1, 2**50), (2**60, -5)], (2, [2**60, -1])),
+    ],
+    ids=["one", "equals", "the first chunk counts", "more than asked for", "many of few tasks", "large numbers"],
+)
+def test_the_tasks_that_have_waited_longest(chunks: list[tuple[int, int]], expected: tuple[int, list[int]]) -> None:
+    tasks, since = np.array(chunks, np.int64).T
+    assert tasks_of(tasks, since, 3) == expected

@@ -1,0 +1,57 @@
+"""Rows of queues: parsed once as long as none changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.grid.answers import queue_records as records
+from broker.grid.answers.queue_records import QueueRecords, queue_records
+from broker.store.connection.database import Database
+from broker.store.query_context import Asking
+from tests.store.summaries.test_decision_summaries import NOW
+
+_WRITE = sa.text("""
+    INSERT INTO doma_panda.schedconfig_json (panda_queue, data) VALUES (:name, CAST(:data AS json))
+    ON CONFLICT (panda_queue) DO UPDATE SET data = excluded.data""")
+
+
+def write(database: Database, name: str, document: Any) -> None:
+    with database.begin() as connection:
+        connection.execute(_WRITE, {"name": name, "data": json.dumps(document)})
+
+
+@pytest.fixture
+def read(database: Database) -> Callable[[], QueueRecords]:
+    def ask() -> QueueRecords:
+        with database.read_snapshot() as connection:
+            asking = Asking(connection, database.names, NOW)
+            found = queue_records(asking)
+            assert queue_records(asking) is found
+            return found
+
+    return ask
+
+
+def test_rows_are_parsed_again_once_one_has_changed(
+    database: Database, read: Callable[[], QueueRecords], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str | None] = []
+    parse = records.json_document
+    monkeypatch.setattr(records, "json_document", lambda text: parsed.append(text) or parse(text))
+    write(database, "A", {"nickname": "A_Q", "status": "online", "corepower": 12.5, "other": 1})
+    write(database, "B", ["no object"])
+    first = read()
+    assert [one.panda_queue for one in first.rows] == ["A", "B"]
+    assert first.rows[0].document["status"] == "online" and "other" not in first.rows[0].document
+    assert first.rows[1].document["status"] is None
+    assert {name: one.corepower for name, one in first.about.items()} == {"A_Q": 12.5}
+    assert read() is first and len(parsed) == 2
+    write(database, "A", {"nickname": "A_Q", "status": "offline", "corepower": 12.5})
+    assert read().rows[0].document["status"] == "offline" and len(parsed) == 4
+    write(database, "C", {})
+    assert len(read().rows) == 3
