@@ -42,7 +42,12 @@ def test_rows_are_parsed_again_once_one_has_changed(
 ) -> None:
     parsed: list[str | None] = []
     parse = records.json_document
-    monkeypatch.setattr(records, "json_document", lambda text: parsed.append(text) or parse(text))
+
+    def note(text: str | None) -> dict[str, object]:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(records, "json_document", note)
     write(database, "A", {"nickname": "A_Q", "status": "online", "corepower": 12.5, "other": 1})
     write(database, "B", ["no object"])
     first = read()
