@@ -270,7 +270,8 @@ def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], li
         late = [one for one in every if one.waiting_since and one.waiting_since < before]
         done = [one for one in every if one.outcome == "brokered" and one.assigned]
         return late, [(one.brokerage, one.jeditaskid, one.decided_at) for one in done]
-    since, sums = asking.now - LOOKED_BACK, _sums_of_now(asking)
+    sums: StateSums | None = asking.kept.get(_SUMS)
+    since = asking.now - LOOKED_BACK
     if sums is not None and (sums.waiting_since is None or sums.waiting_since >= before):
         return [], []
     late = _listed(connection, states.list_states(connection, seen_since=since, waiting_before=before))
@@ -279,16 +280,11 @@ def waiting_long(asking: Asking, before: datetime) -> tuple[list[ChunkState], li
 
 def changes_since(asking: Asking, since: datetime, least: int) -> list[states.Change]:
     """The chunks whose outcome or reason changed ``least`` times since an instant (aware), most often first."""
-    sums = _sums_of_now(asking)
+    # where they were read in this transaction: of all states that changed since
+    sums: StateSums | None = asking.kept.get(_SUMS)
     if sums is not None and since >= asking.now - LOOKED_BACK and sums.most_changes < least:
         return []
     return states.outcome_changes(asking.connection, since, asking.now, least)
-
-
-def _sums_of_now(asking: Asking) -> StateSums | None:
-    """The sums over the states of the last day, where they were read in this transaction and are of this instant."""
-    found: StateSums | None = asking.kept.get(_SUMS)
-    return None if found is None or _is_past(asking) else found
 
 
 def _is_past(asking: Asking) -> bool:

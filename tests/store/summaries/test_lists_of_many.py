@@ -130,7 +130,7 @@ def test_what_the_sums_of_the_states_say_is_the_same_as_asked_for(asked: Asking,
     assert bool(alone[0][0]) == (hours < 3) and bool(alone[1]) == (least < 4)
 
 
-def test_sums_of_later_states_say_nothing_of_an_instant_of_the_past(asked: Asking) -> None:
+def test_sums_of_later_states_change_nothing_of_an_instant_of_the_past(asked: Asking) -> None:
     past, since = NOW - timedelta(minutes=90), NOW - timedelta(hours=5)
     before = past - timedelta(minutes=1)
     alone, after = Asking(asked.connection, asked.names, past), Asking(asked.connection, asked.names, past)
