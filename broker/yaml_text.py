@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -44,6 +45,18 @@ def read_yaml(text: str) -> Any:
     except yaml.YAMLError:
         # in words of PyYAML's own, which show the line
         return yaml.safe_load(text)
+
+
+@lru_cache(maxsize=32)
+def read_yaml_once(text: str) -> Any:
+    """As :func:`read_yaml`, but the same text is read once only, so that nobody may change the value.
+
+    For files of configuration, which are read for each answer and hardly ever change.
+
+    Raises:
+        yaml.YAMLError: as :func:`read_yaml`.
+    """
+    return read_yaml(text)
 
 
 def compose_yaml(text: str) -> yaml.Node | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -24,7 +24,7 @@ from broker.errors import BrokerError, Refused
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service.leases import LeaseTerms, Seconds as Seconds
 from broker.wrong_values import what_is_wrong
-from broker.yaml_text import read_yaml
+from broker.yaml_text import read_yaml, read_yaml_once
 
 MOST_PARTS = 64
 """Parts into which the work of an agent may be divided: there are hardly more shares than this."""
@@ -59,31 +59,12 @@ def read_file(
         ConfigurationError: it is missing, no YAML, has unknown names, or wrong values, each named.
     """
     try:
-        content = read_yaml(path.read_text(encoding="utf-8"))
+        content = read_yaml_once(path.read_text(encoding="utf-8"))
         return kind.model_validate(prepared({} if content is None else content))
     except ValidationError as error:
         raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(str(error), str(path), remedy) from error
-
-
-def read_when_changed(path: Path, kind: type[SectionT]) -> SectionT:
-    """As :func:`read_file`, but the file is read again only where it was written since.
-
-    Raises:
-        ConfigurationError: as :func:`read_file`.
-    """
-    try:
-        known = path.stat()
-    except OSError:
-        return read_file(path, kind)
-    written = known.st_ino, known.st_mtime_ns, known.st_size
-    return cast(SectionT, _read_as_written(path, written, kind))
-
-
-@lru_cache(maxsize=16)
-def _read_as_written(path: Path, written: tuple[int, int, int], kind: type[BaseModel]) -> BaseModel:
-    return read_file(path, kind)
 
 
 @dataclass(frozen=True)
@@ -227,7 +208,7 @@ def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
     Raises:
         ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
     """
-    return read_when_changed(path, ProcessSettings).model_copy(update={"folder": folder})
+    return read_file(path, ProcessSettings).model_copy(update={"folder": folder})
 
 
 def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | None:

@@ -20,7 +20,7 @@ from broker.engine.shared.chain import QueueChain, RuleChain
 from broker.resources import entry_points
 from broker.rules.contract import Configurable, Rule, Step
 from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
-from broker.yaml_text import read_yaml
+from broker.yaml_text import read_yaml_once
 
 #: The entry point group of steps that installed distributions offer.
 GROUP = "broker.steps"
@@ -184,7 +184,7 @@ def read_profile(text: str, other: Callable[[str], str] | None = None) -> Profil
 
 def _read(text: str, other: Callable[[str], str] | None, above: tuple[str, ...]) -> Profile:
     try:
-        content = read_yaml(text)
+        content = read_yaml_once(text)
         if not isinstance(content, dict) or "extends" not in content:
             return Profile.model_validate(content)
         extension = Extension.model_validate(content)

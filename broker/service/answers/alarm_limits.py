@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agents.service.configuration import config_file, read_when_changed
+from agents.service.configuration import config_file, read_file
 from broker.flow.answers.quality import DriftLimits
 from broker.store.query_context import Answer
 from broker.store.summaries.chunk_states import CHANGES_KEPT
@@ -63,4 +63,4 @@ def load_limits(folder: Path | None) -> AlarmLimits:
     Raises:
         ConfigurationError: it has unknown names or values out of range, or cannot be read.
     """
-    return read_when_changed(config_file(FILE, folder), AlarmLimits)
+    return read_file(config_file(FILE, folder), AlarmLimits)
