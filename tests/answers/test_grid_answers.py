@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
-import sqlalchemy as sa
 
 from broker.decisions.answers.phrases import day_and_moment
 from broker.decisions.answers.reason_codes import rules
@@ -31,7 +31,6 @@ from broker.pools.answers.pool import pool_answer
 from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import rejection_map
 from broker.service.answers.service import service_answer
-from broker.store.connection.database import Database
 from broker.store.query_context import Asking, NothingFound
 from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
 
@@ -151,19 +150,21 @@ def test_what_cycles_counted_is_what_their_decisions_say(ask: Ask) -> None:
         (alarms, 0),
     ],
 )
-def test_no_list_scans_decisions(demo: Database, ask: Ask, asked: Callable[..., Any], most: int) -> None:
+def test_no_list_scans_decisions(
+    ask: Ask, asked: Callable[..., Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[int] = []
+    execute = psycopg.Cursor.execute
 
-    def look(_: object, cursor: object, statement: str, values: Any, *more: object) -> None:
+    def look(self: Any, query: Any, values: Any = None, **others: Any) -> Any:
+        statement = query.decode() if isinstance(query, bytes) else str(query)
         if re.search(r"broker\.(stored_)?decisions\b", statement):
             assert "id = ANY(" in statement
             read.append(len(values["ids"]))
+        return execute(self, query, values, **others)
 
-    sa.event.listen(demo.engine, "before_cursor_execute", look)
-    try:
-        ask(asked)
-    finally:
-        sa.event.remove(demo.engine, "before_cursor_execute", look)
+    monkeypatch.setattr(psycopg.Cursor, "execute", look)
+    ask(asked)
     assert sum(read) <= most
 
 

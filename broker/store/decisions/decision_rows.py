@@ -28,6 +28,7 @@ from broker.domain.arrays import Ints
 from broker.domain.chosen_candidates import Legend
 from broker.domain.decisions import Candidate, Decision, DecisionRecord, FunnelStep, Origin, StoredDecision
 from broker.errors import BrokerError
+from broker.store.connection.plain_rows import mappings
 from broker.store.decisions import legends
 from broker.store.decisions.legends import clean_json
 
@@ -259,7 +260,7 @@ def by_id(
     ``query``: :data:`WITHOUT_WORK`, or :data:`REASONS_ALONE`, where not all of them is needed.
     """
     values = {"ids": list(ids), "first": first, "last": last}
-    return decisions_of(connection, (dict(row._mapping) for row in connection.execute(text(query), values)))
+    return decisions_of(connection, mappings(connection, text(query), values))
 
 
 def with_live_counts(connection: Connection, decisions: Sequence[StoredDecision]) -> list[StoredDecision]:
