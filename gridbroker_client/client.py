@@ -39,7 +39,7 @@ Value = bool | int | float | str | list[Any] | dict[str, Any]
 
 
 class BrokerClient(BrokerConnection):
-    """A broker elsewhere. Answers are the objects that the commands print with ``--json``, typed where they are read.
+    """A remote broker. Answers are the objects that commands print with ``--json``; type checkers know their fields.
 
     Every method raises :class:`~gridbroker_client.BrokerProblem` when the broker refuses, and
     :class:`~gridbroker_client.BrokerUnreachable` when nobody answers.
@@ -49,7 +49,7 @@ class BrokerClient(BrokerConnection):
         return self
 
     def whoami(self) -> Me:
-        """Who the token is of, and its roles."""
+        """Return the owner of the token and its roles."""
         return cast(Me, self.get("whoami"))
 
     def tasks(
@@ -71,7 +71,7 @@ class BrokerClient(BrokerConnection):
         return cast(TaskList, self.get("tasks", **filters, gshare=gshare, since=moment, after=after, limit=limit))
 
     def every_task(self, **filters: Any) -> Iterator[TaskLine]:
-        """All tasks page by page, those that wait first; filters as of :meth:`tasks`."""
+        """Iterate over all tasks page by page, waiting ones first; filters as of :meth:`tasks`."""
         after: int | None = None
         while True:
             page = self.tasks(**{"limit": PAGE, **filters, "after": after})
@@ -81,7 +81,7 @@ class BrokerClient(BrokerConnection):
                 return
 
     def every_job(self, **filters: Any) -> Iterator[JobLine]:
-        """All jobs page by page; filters as of :meth:`jobs`."""
+        """Iterate over all jobs page by page; filters as of :meth:`jobs`."""
         after: int | None = None
         while True:
             page = self.jobs(**{"limit": PAGE, **filters, "after": after})
@@ -95,7 +95,7 @@ class BrokerClient(BrokerConnection):
         return cast(TaskDecision, self.get(f"tasks/{jeditaskid}/decision", brokerage=brokerage, evaluate=evaluate))
 
     def decisions(self, jeditaskids: Iterable[int]) -> Document:
-        """The last decisions about many tasks."""
+        """Return the last decisions about many tasks."""
         return self.send("POST", "tasks:decisions", {"jeditaskids": list(jeditaskids)})
 
     def why_not(self, jeditaskid: int, queue: str) -> WhyNot:
@@ -123,11 +123,11 @@ class BrokerClient(BrokerConnection):
         return cast(QueueAnswer, self.get(f"queues/{queue}", evaluate=evaluate))
 
     def demand(self, queue: str) -> Document:
-        """How many workers of which kind a queue can use."""
+        """Return how many workers of each kind a queue can use."""
         return self.get(f"queues/{queue}/demand")
 
     def nuclei(self) -> Nuclei:
-        """All nuclei, as ``broker nucleus`` without a name shows them."""
+        """List all nuclei, as ``broker nucleus`` without a name."""
         return cast(Nuclei, self.get("nuclei"))
 
     def nucleus(self, nucleus: str) -> NucleusAnswer:
@@ -155,7 +155,7 @@ class BrokerClient(BrokerConnection):
         return cast(UserAnswer, self.get(f"users/{name_in_path(user)}"))
 
     def job(self, pandaid: int) -> JobAnswer:
-        """A job and what happened to it."""
+        """Return a job and its events."""
         return cast(JobAnswer, self.get(f"jobs/{pandaid}"))
 
     def pools(self, site: str, ce: str, queue: str, vo: str | None = None) -> Document:
@@ -175,11 +175,11 @@ class BrokerClient(BrokerConnection):
         return cast(Alarms, self.get("alarms"))
 
     def notifications(self, **filters: Any) -> MessageList:
-        """Messages about incidents, as ``broker notify history``; filters: since, state, channel, before, limit."""
+        """List messages of incidents, as ``broker notify history``; filters: since, state, channel, before, limit."""
         return cast(MessageList, self.get("notifications", **filters))
 
     def every_notification(self, **filters: Any) -> Iterator[MessageLine]:
-        """All messages page by page, the newest first; filters as of :meth:`notifications`."""
+        """Iterate over all messages page by page, newest first; filters as of :meth:`notifications`."""
         before: int | None = None
         while True:
             page = self.notifications(**{"limit": PAGE, **filters, "before": before})
@@ -189,7 +189,7 @@ class BrokerClient(BrokerConnection):
                 return
 
     def subscribe(self, jeditaskid: int, to: str) -> TaskSubscriptions:
-        """Have somebody told what becomes of a task, as ``broker task subscribe``."""
+        """Subscribe a person to news of a task, as ``broker task subscribe``."""
         return cast(TaskSubscriptions, self.send("POST", f"tasks/{jeditaskid}:subscribe", {"to": to}))
 
     def unsubscribe(self, jeditaskid: int, to: str) -> TaskSubscriptions:
@@ -240,7 +240,7 @@ class BrokerClient(BrokerConnection):
         return self.send("POST", "job-status", dict(report))
 
     def sources(self) -> Document:
-        """Documents on record, and their ages."""
+        """List the stored source documents with their ages."""
         return self.get("sources")
 
     def put_source(self, name: str, document: bytes, taken_at: datetime) -> Document:
@@ -314,7 +314,7 @@ class BrokerClient(BrokerConnection):
         return self.send("POST", "canaries:stop")
 
     def pins(self, queue: str | None = None) -> Iterator[Document]:
-        """Fields of queues that operators hold."""
+        """List the fields of queues that operators hold."""
         return self.pages("pins", queue=queue)
 
     def pin(self, queue: str, field: str, value: Value, *, reason: str, for_s: float) -> Document:
@@ -339,17 +339,17 @@ class BrokerClient(BrokerConnection):
         return self.send("POST", "replay", asked)
 
     def run_state(self, run: int) -> Document:
-        """How far a run is, and what came of it."""
+        """Return the progress of a run, and its result once it has ended."""
         return self.get(f"runs/{run}")
 
     def simulations(self) -> Iterator[Document]:
-        """Simulations that ``broker simulate --store`` kept, the newest first."""
+        """List the simulations that ``broker simulate --store`` kept, newest first."""
         return self.pages("simulations")
 
     def simulation(self, number: int) -> Document:
-        """One of them: its figures by policy, what differs, and curves."""
+        """Return a stored simulation: figures by policy, differences, and curves."""
         return self.get(f"simulations/{number}")
 
     def run_cancel(self, run: int) -> Document:
-        """Ask for the end of a run that still goes on."""
+        """Cancel a run that has not ended."""
         return self.send("POST", f"runs/{run}:cancel")

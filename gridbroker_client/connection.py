@@ -42,7 +42,7 @@ class BrokerProblem(Exception):
 
 
 class BrokerUnreachable(Exception):
-    """Nobody answers at the address."""
+    """No broker answers at the address."""
 
 
 class BrokerConnection:
@@ -82,15 +82,15 @@ class BrokerConnection:
 
     @property
     def has_token(self) -> bool:
-        """Whether requests go with a token."""
+        """Whether requests carry a token."""
         return bool(self._headers())
 
     def get(self, path: str, **parameters: Any) -> Document:
-        """The answer of a route that changes nothing."""
+        """Send a GET request and return its answer."""
         return self._json(self._send("GET", path, params=_given(parameters)))
 
     def pages(self, path: str, **parameters: Any) -> Iterator[Document]:
-        """All items of a list in pages."""
+        """Iterate over the items of a list in pages."""
         after: str | None = None
         while True:
             page = self.get(path, after=after, **parameters)
@@ -109,7 +109,7 @@ class BrokerConnection:
         if_match: int | None = None,
         **parameters: Any,
     ) -> Document:
-        """A write: it has an idempotency key of its own, so that a second try cannot do it twice."""
+        """Send a write with an idempotency key of its own, so that a retry cannot do it twice."""
         headers = {"Idempotency-Key": uuid.uuid4().hex}
         if if_match is not None:
             headers["If-Match"] = str(if_match)
@@ -118,7 +118,7 @@ class BrokerConnection:
         return self._json(self._send(method, path, **sent))
 
     def events(self, since: str | None = None) -> Iterator[Document]:
-        """What happens, as it happens; ``since``: the ``id`` of an event."""
+        """Iterate over events as they happen; ``since``: the ``id`` of the last event that was seen."""
         headers = {"Accept": "text/event-stream", **self._headers()}
         if since is not None:
             headers["Last-Event-ID"] = since

@@ -13,6 +13,6 @@ _NOT_IN_A_PATH = re.compile(r"[\x00-\x1f\x7f-\x9f/\\~]")
 
 
 def name_in_path(name: str) -> str:
-    """A name as a part of an address."""
+    """Quote a name for a path."""
     odd = re.compile(r"\.") if name in (".", "..") else _NOT_IN_A_PATH
     return quote(odd.sub(lambda found: "".join(f"~{byte:02x}" for byte in found[0].encode()), name), safe="~")

@@ -11,7 +11,7 @@ Token = Callable[[], str | None]
 
 
 def token_from_file(file: str | Path) -> Token:
-    """The first line of a file, read anew at each use."""
+    """Return the token in the first line of a file, read at each use."""
 
     def read() -> str:
         return Path(file).read_text(encoding="ascii").strip()
@@ -20,7 +20,7 @@ def token_from_file(file: str | Path) -> Token:
 
 
 def find_token(variables: Mapping[str, str], account: int | None = None) -> Token:
-    """The token that the environment names.
+    """Return the token that the environment names.
 
     Args:
         variables: ``BEARER_TOKEN``, else the file ``BEARER_TOKEN_FILE``, else ``bt_u<account>`` in ``XDG_RUNTIME_DIR``

@@ -1,1 +1,1 @@
-"""Compiling the loop of cycles beside the process that decides."""
+"""Compiles the loop of cycles in a process beside the one that decides."""

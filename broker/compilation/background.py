@@ -1,4 +1,4 @@
-"""The compiled loop for processes that do not wait for the compiler: another process compiles it, once.
+"""Compiles the loop in another process, once, so that the process that decides need not wait.
 
 Compiling takes as long as several cycles; meanwhile cycles are decided in Python, with the same result.
 """
@@ -17,7 +17,7 @@ from broker.engine.compiled import function_cache, loading
 
 
 def install() -> None:
-    """Have this process go on in Python where the loop is not compiled yet. Costs nothing until a cycle wants it."""
+    """Let this process run the loop in Python until it is compiled. Costs nothing until the first cycle."""
     loading.is_compiled = _is_compiled
 
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Compilation:
-    """The process that compiles, started when the loop is wanted first.
+    """The process that compiles, started by the first cycle.
 
     Attributes:
         cache: the folder in which it leaves compiled functions.
@@ -50,7 +50,7 @@ class Compilation:
     failed: bool = field(default=False, init=False)
 
     def is_compiled(self) -> bool:
-        """Whether loading the loop compiles nothing; starts the process that compiles where it would."""
+        """Whether the loop is compiled already; starts the process that compiles where it is not."""
         if self.failed:
             return False
         # looked up each time: it is removed where it is damaged

@@ -16,7 +16,7 @@ _NICENESS = 10
 
 
 def compile_all() -> None:
-    """Compile everything that cycles call, by placing blocks without any chunk or task."""
+    """Compile everything that cycles call by placing empty blocks."""
     from broker.engine.compiled import nuclei, placing
 
     placing.call_first()

@@ -1,4 +1,4 @@
-"""What a process of a pool does first, in commands that spread work over processes of their own."""
+"""Sets up the worker processes of commands that spread their work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.compilation import background
 
 
 def install() -> None:
-    """Go on in Python where the loop is not compiled yet, and end with the process that started this one.
+    """Run the loop in Python until it is compiled, and end together with the parent process.
 
     A pool tells its processes to end, but one that is killed tells nobody: they would wait for work for ever, since
     each of them holds the other end of the pipe that it reads.

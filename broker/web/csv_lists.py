@@ -15,7 +15,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_response(rows: Sequence[Mapping[str, Any]], title: str) -> Response:
-    """The list as a file with the name of its page."""
+    """Return the list as a CSV attachment named after its page."""
     name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "list"
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.csv"',

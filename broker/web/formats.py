@@ -1,4 +1,4 @@
-"""Values as a page shows them: filters of the templates. Everything is text, and escaped where it is put in."""
+"""Template filters that format values for a page. They return text, which the template escapes, or safe markup."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range
 
 
 def visible(value: Any) -> str:
-    """A value as text of which every character can be seen: control characters stand as their number."""
+    """Return the value as text with control characters and direction marks written as their hexadecimal codes."""
     shown = "" if value is None else str(value)
     # nothing that is printable is among those characters
     return shown if shown.isprintable() else shown.translate(_CONTROLS)
 
 
 def shown(value: Any, unit: str = "") -> str:
-    """A figure as people write it, with its unit; a dash for what is not known."""
+    """Format a figure with its unit; a dash for None."""
     return "–" if value is None else visible(with_unit(value, unit) if unit else number(value))  # noqa: RUF001
 
 
 def duration(value: float | None) -> str:
-    """Seconds as a length of time, below one in ms; a dash for what is not known."""
+    """Format seconds as a length of time, in ms below one second; a dash for None."""
     if value is None:
         return "–"  # noqa: RUF001
     return f"{1000 * value:.0f} ms" if 0 < value < 1 else length(value)
 
 
 def moment(value: datetime | str | None) -> Markup:
-    """An instant, with its machine form; a dash for none."""
+    """Return a ``<time>`` element with the instant to the minute in UTC; a dash for None."""
     if value is None:
         return Markup("–")  # noqa: RUF001
     at = instant(value)
@@ -46,7 +46,7 @@ def moment(value: datetime | str | None) -> Markup:
 
 
 def ago(value: datetime | str | None, now: datetime | str) -> Markup:
-    """How long ago an instant was, or in how long it comes."""
+    """Return a ``<time>`` element that says how long ago the instant was, or in how long it comes; a dash for None."""
     if value is None:
         return Markup("–")  # noqa: RUF001
     at = instant(value)
@@ -58,7 +58,7 @@ def ago(value: datetime | str | None, now: datetime | str) -> Markup:
 
 
 def waited(value: datetime | str | None, now: datetime | str) -> Markup:
-    """How long something has waited since an instant."""
+    """Return how long something has waited since an instant."""
     if value is None:
         return Markup("–")  # noqa: RUF001
     at = instant(value)
@@ -67,7 +67,7 @@ def waited(value: datetime | str | None, now: datetime | str) -> Markup:
 
 
 def gigabytes(value: float | None) -> str:
-    """GB as people write them: in TB or PB where there are thousands; a dash for what is not known."""
+    """Format GB, from a thousand on as TB or PB; a dash for None."""
     if value is None:
         return "–"  # noqa: RUF001
     for unit, size in (("PB", 1e6), ("TB", 1e3)):
@@ -77,50 +77,50 @@ def gigabytes(value: float | None) -> str:
 
 
 def instant(value: datetime | str) -> datetime:
-    """An instant of an answer, aware."""
+    """Parse an instant of an answer, made aware."""
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     return aware(at)
 
 
 def in_path(name: Any) -> str:
-    """A name as a part of an address: ``/`` of pseudo-queues stays."""
+    """Quote a name for a path; the ``/`` in names of pseudo-queues stays."""
     return quote(str(name), safe="/")
 
 
 def percent(value: float | None) -> str:
-    """A part of a hundred with one digit; a dash for what is not known."""
+    """Format a percentage with one decimal; a dash for None."""
     return "–" if value is None else f"{value:,.1f} %"  # noqa: RUF001
 
 
 def reason_link(code: str | None) -> Markup:
-    """A reason code, linked to its page."""
+    """Return a link to the page of a reason code; a dash for none."""
     if not code:
         return Markup("–")  # noqa: RUF001
     return Markup('<a class="code" href="/reasons/{}">{}</a>').format(in_path(code), breakable(code))
 
 
 def breakable(code: str) -> Markup:
-    """A code that a narrow column breaks behind its parts."""
+    """Return the code with places at which a narrow column may break it."""
     return Markup("_<wbr>").join(visible(code).split("_"))
 
 
 def queue_link(name: str) -> Markup:
-    """A queue or pseudo-queue, linked to the page of the queue."""
+    """Return a link to the page of a queue, also from a pseudo-queue."""
     return Markup('<a href="/queues/{}">{}</a>').format(in_path(name.split("/")[0]), visible(name))
 
 
 def task_link(task: int) -> Markup:
-    """A task, linked to its page."""
+    """Return a link to the page of a task."""
     return Markup('<a href="/tasks/{}">{}</a>').format(task, task)
 
 
 def text(value: Any) -> Markup:
-    """Any text, with nothing in it that is not seen."""
+    """Return any text with invisible characters made visible."""
     return escape(visible(value))
 
 
 def prose(value: str) -> Markup:
-    """A text with Markdown's backticks, which become code."""
+    """Return the text with what stands in backticks as ``<code>`` elements."""
     parts = enumerate(visible(value).split("`"))
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in parts)
 
@@ -195,7 +195,7 @@ _OF_STATE = {word: kind for kind, words in _STATES.items() for word in words}
 
 
 def state(word: str | None) -> Markup:
-    """A state as a word in the colour of its meaning; a dash for none."""
+    """Return a state in the colour of its meaning; a dash for None."""
     if not word:
         return Markup("–")  # noqa: RUF001
     return Markup('<span class="pill {}">{}</span>').format(

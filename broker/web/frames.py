@@ -45,7 +45,7 @@ _HERE = ("here", "@here")
 
 @cache
 def frame(name: str) -> dict[str, Any]:
-    """The frame of this name as Bokeh's JSON: ``outcomes`` or ``jobs``."""
+    """Return the frame of this name, ``outcomes`` or ``jobs``, as Bokeh's JSON."""
     from bokeh.embed import json_item
 
     made: dict[str, Callable[[], Any]] = {"outcomes": _outcomes, "jobs": _jobs}

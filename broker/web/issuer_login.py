@@ -42,7 +42,7 @@ class IssuerLogin:
         self._begun: OrderedDict[str, str] = OrderedDict()
 
     async def begin(self, callback: str) -> tuple[str, str]:
-        """Where the browser goes, and the state that it must come back with."""
+        """Return the address to send the browser to, and the state that it must come back with."""
         endpoint = self._section.authorization_endpoint or await self._discovered("authorization_endpoint")
         state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
         self._begun[state] = verifier
@@ -60,7 +60,7 @@ class IssuerLogin:
         return f"{endpoint}?{urlencode(asked)}", state
 
     async def exchange(self, code: str, state: str, callback: str) -> str:
-        """The access token for a code.
+        """Exchange a code for an access token.
 
         Raises:
             Problem: the log-in was not begun here, or the issuer refuses.
@@ -113,7 +113,7 @@ class IssuerLogin:
 
 
 def challenge_of(verifier: str) -> str:
-    """The challenge of a verifier (RFC 7636, section 4.2)."""
+    """Return the S256 challenge of a verifier (RFC 7636, section 4.2)."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
 
 

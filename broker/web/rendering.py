@@ -1,4 +1,4 @@
-"""From answers to pages: the same address gives HTML to browsers, and the answers as JSON to those who ask for it.
+"""Renders answers as pages: an address gives HTML to browsers, and JSON to clients that ask for it.
 
 A route of the page: it has a policy, its forms count with the token of their session, its refusals are pages.
 """
@@ -91,7 +91,7 @@ Answers = Mapping[str, Any]
 
 @cache
 def environment() -> Environment:
-    """The templates, which escape everything that is put into them."""
+    """Return the template environment, with autoescaping."""
     made = Environment(
         loader=PackageLoader("broker.web"),
         autoescape=True,
@@ -105,7 +105,7 @@ def environment() -> Environment:
 
 
 def _finalized(value: Any) -> Any:
-    """What is put into a page: markup as it is, all other text without characters that cannot be seen."""
+    """Finalize a template expression: markup stays as it is, other text gets its invisible characters made visible."""
     return visible(value) if type(value) is str else value
 
 
@@ -120,7 +120,7 @@ def static_file(name: str) -> bytes:
 
 
 def _bokeh_folder() -> Path:
-    """Where the package keeps what browsers load; nothing is imported, which would take a second."""
+    """Return the folder of Bokeh's browser files without importing Bokeh, which takes a second."""
     found = find_spec("bokeh")
     if found is None or found.origin is None:
         raise BrokerError("Bokeh is not installed", "the web page", "pip install 'gridbroker[web]'")
@@ -129,7 +129,7 @@ def _bokeh_folder() -> Path:
 
 @cache
 def static_paths() -> dict[str, str]:
-    """The address of each file, with its digest: what stands there never changes."""
+    """Return the address of each file; its digest in it makes it cacheable for ever."""
     return {name: f"/static/{_digest(name)}/{name}" for name in _STATIC}
 
 
@@ -138,7 +138,7 @@ def _digest(name: str) -> str:
 
 
 def wants_json(request: Request) -> bool:
-    """Whether a request asks for the answers themselves."""
+    """Whether a request asks for JSON."""
     if request.query_params.get("format") in ("json", "ndjson"):
         return True
     accepted = request.headers.get("accept", "")
@@ -189,17 +189,17 @@ def show(
 
 
 def _address_with(request: Request, name: str) -> str:
-    """The address of this page in another format."""
+    """Return the address of this page in another format."""
     return str(request.url.include_query_params(format=name).replace(scheme="", netloc=""))
 
 
 def for_reader(request: Request, found: A) -> A:
-    """An answer as the reader may see it, for pictures: without names of users where nobody is logged in."""
+    """Return the answer as this reader may see it in pictures: without user names unless logged in."""
     return found if identity_of(request) is not None else type(found).model_validate(hidden(plain(found)))
 
 
 def html(request: Request, template: str, context: Mapping[str, Any], status: int = 200) -> Response:
-    """A page with the headers that all pages have."""
+    """Return an HTML response with the headers that all pages have."""
     nonce = secrets.token_urlsafe(16)
     identity = getattr(request.state, "identity", None)
     text = (
@@ -236,7 +236,7 @@ def security_headers(nonce: str) -> dict[str, str]:
 
 
 def menu_at(path: str) -> list[dict[str, Any]]:
-    """The groups of the menu with their pages, those that the page at ``path`` belongs to marked."""
+    """Return the groups of the menu with their pages, marking those that the page at ``path`` belongs to."""
 
     def is_here(where: str) -> bool:
         return path == where or (where != "/" and path.startswith((f"{where}/", f"{where}:")))
@@ -278,7 +278,7 @@ class PageRoute(GuardedRoute):
     also = frozenset({"sort", "columns"})
 
     def get_route_handler(self) -> Handler:
-        """The handler: what is refused is a page that says why."""
+        """Return the handler, which turns a refusal into a page that says why."""
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -292,12 +292,12 @@ class PageRoute(GuardedRoute):
 
 
 def page_router(*, tag: str) -> APIRouter:
-    """A router of pages, which the description of the API leaves to themselves."""
+    """Return a router for pages, which OpenAPI's description leaves out."""
     return APIRouter(tags=[tag], route_class=PageRoute, include_in_schema=False)
 
 
 def problem_page(request: Request, problem: Problem, response: Response) -> Response:
-    """What was refused, why, and what to do."""
+    """Return a page with what was refused, why, and what to do."""
     context = {
         "title": "Log in" if problem.status == 401 else f"{problem.status}: {problem.code.replace('_', ' ')}",
         "status": problem.status,
@@ -344,12 +344,12 @@ Form = Annotated[dict[str, str], Depends(form_of)]
 
 
 def back_to(address: str) -> Response:
-    """Send the browser on, after a form was taken."""
+    """Redirect the browser after a form was accepted."""
     return RedirectResponse(address, status_code=303)
 
 
 def no_page(request: Request, error: Exception) -> Response:
-    """The answer to a request for an address that nothing has."""
+    """Return the answer to a request for an unknown address."""
     response = refusal(request, error)
     browses = "text/html" in request.headers.get("accept", "")
     if wants_json(request) or request.url.path.startswith("/api/") or not browses:

@@ -32,7 +32,7 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Session:
-    """Somebody who logged in.
+    """A login that has not ended.
 
     Attributes:
         identity: who.
@@ -59,7 +59,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def begin(self, identity: Identity) -> str:
-        """Make a session; what its cookie holds."""
+        """Begin a session and return the value of its cookie."""
         key = secrets.token_urlsafe(_BYTES)
         with self._lock:
             self._kept[_name(key)] = Session(identity, ends_at_s=self._steady_s() + self._lasts_s)
@@ -68,7 +68,7 @@ class Sessions:
         return key
 
     def find(self, key: str | None) -> Session | None:
-        """The session of a cookie; None where there is none, or it has ended."""
+        """Return the session of a cookie; None where there is none or it has ended."""
         if not key:
             return None
         with self._lock:
@@ -79,7 +79,7 @@ class Sessions:
         return found
 
     def end(self, key: str | None) -> None:
-        """Forget a session: its cookie logs nobody in any more."""
+        """End a session; its cookie is no longer accepted."""
         with self._lock:
             self._kept.pop(_name(key or ""), None)
 
@@ -89,14 +89,14 @@ def _name(key: str) -> bytes:
 
 
 class SessionCookie:
-    """Finds out who sends a request by the cookie of a session."""
+    """Identifies the sender of a request by its session cookie."""
 
     def __init__(self, sessions: Sessions) -> None:
         """``sessions``: those of this process."""
         self._sessions = sessions
 
     async def __call__(self, connection: HTTPConnection) -> Identity | None:
-        """Who sends a request; None without a session, or where a page from elsewhere may have sent it."""
+        """Return who sends a request; None without a session, or where a page of another origin may have sent it."""
         session = self._sessions.find(connection.cookies.get(COOKIE))
         if session is None:
             return None
@@ -108,7 +108,7 @@ class SessionCookie:
 
 
 def is_from_here(connection: HTTPConnection) -> bool:
-    """Whether the browser says that one of our own pages sends it."""
+    """Whether the browser declares the request to come from one of our own pages."""
     site = connection.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):
         return False
@@ -117,12 +117,12 @@ def is_from_here(connection: HTTPConnection) -> bool:
 
 
 def is_token_of(session: Session, given: str) -> bool:
-    """Whether a form holds the token of a session; it takes as long whatever the two have in common."""
+    """Whether a form holds the token of a session, compared in constant time."""
     return hmac.compare_digest(session.csrf.encode(), given.encode("utf-8", "replace"))
 
 
 def set_cookie(response: Response, key: str, lasts_s: float, *, secure: bool) -> None:
-    """Let the browser keep a session: not readable by scripts, not sent with requests of other sites' forms."""
+    """Set the session cookie: unreadable to scripts, and not sent with forms of other sites."""
     response.set_cookie(COOKIE, key, max_age=int(lasts_s), httponly=True, samesite="lax", secure=secure, path="/")
 
 
@@ -150,7 +150,7 @@ class LoginCodes:
         return code
 
     def take(self, code: str) -> bool:
-        """Whether a code is good; it is so no longer."""
+        """Use up a code; whether it was valid."""
         with self._lock:
             end_s = self._ends_at_s.pop(_code_name(code), None)
         return end_s is not None and self._steady_s() < end_s

@@ -64,7 +64,7 @@ FIGURES: Mapping[str, Figure] = {
 
 
 def cell(name: str, mean: float | None, half_width: float | None) -> str:
-    """A mean with the half-width of its interval, in the unit of the figure; a dash for what is not known."""
+    """Format a mean with the half-width of its interval in the unit of the figure; a dash for None."""
     if mean is None or math.isnan(mean):
         return "–"  # noqa: RUF001
     if math.isinf(mean):

@@ -97,5 +97,5 @@ def _line(name: str, label: str, results: Sequence[CaseResult], places: Sequence
 
 
 def _short(value: float) -> float:
-    """Four digits are more than a picture shows."""
+    """Round to four significant digits, more than a picture shows."""
     return float(f"{value:.4g}")

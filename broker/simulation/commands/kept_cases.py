@@ -47,7 +47,7 @@ class KeptCases:
             ) from error
 
     def found(self, cases: Sequence[Case]) -> dict[int, CaseResult]:
-        """The finished ones of the cases, by position.
+        """Return the results of finished cases by their position.
 
         Raises:
             SimulationError: a file of one of them cannot be read.
@@ -60,15 +60,15 @@ class KeptCases:
         return known
 
     def keep(self, case: Case, result: CaseResult) -> None:
-        """Write a finished case: whole, or not at all."""
+        """Write a finished case atomically."""
         self._write(self._path(case), json.dumps(_strict(dataclasses.asdict(result)), allow_nan=False))
 
     def keep_table(self, text: str) -> None:
-        """Write the comparison of what is finished so far."""
+        """Write the comparison of the cases finished so far."""
         self._write(self.folder / TABLE, text)
 
     def others(self, cases: Sequence[Case]) -> int:
-        """Files of finished cases of other settings."""
+        """Return how many files are of cases with other settings."""
         own = {self._path(case) for case in cases}
         return sum(1 for path in self.folder.glob("*.json") if path not in own)
 

@@ -91,7 +91,7 @@ def progress(cases: int) -> Iterator[Emit]:
 
 
 class Lines:
-    """Progress in lines: at most one each quarter of a minute.
+    """Progress in lines, at most one every 15 s.
 
     Args:
         cases: in all.

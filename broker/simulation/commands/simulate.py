@@ -135,7 +135,7 @@ def _draw(results: Sequence[CaseResult], comparisons: Sequence[Comparison], fold
 
 @dataclass(frozen=True)
 class GridSize:
-    """Size and load of a grid as the options say them.
+    """Size and load of a grid, from the options.
 
     Attributes:
         parameters: of a generated grid; without a load that of the grid.

@@ -20,7 +20,7 @@ Attribute = str | float | int | None
 
 
 def element(name: str, inner: Iterable[Markup] | str = (), **attributes: Attribute) -> Markup:
-    """One element; ``class_`` is ``class``, ``_`` in names is ``-``; what is None is left away."""
+    """Return an element; ``class_`` stands for ``class``, ``_`` for ``-``; attributes of None are left out."""
     written = "".join([f' {_named(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None])
     if isinstance(inner, str):
         body: str = escape(visible(inner))
@@ -54,12 +54,12 @@ def _escaped(value: Attribute) -> str:
 
 @lru_cache(maxsize=2048)
 def _written(value: str) -> str:
-    """An attribute's text, escaped: of a picture with many shapes most have the same."""
+    """Escape the value of an attribute, cached: most shapes of a picture share theirs."""
     return str(escape(visible(value)))
 
 
 def part(value: float, largest: float) -> str:
-    """A value as a part of the width of its picture, from 0 to all of it."""
+    """Return a value as a percentage of the width, limited to 0 % to 100 %."""
     return f"{100 * min(1.0, max(0.0, value / largest)):.2f}%" if largest > 0 else "0%"
 
 
@@ -82,28 +82,28 @@ def picture(width: float, height: float, title: str, inner: Iterable[Markup]) ->
 
 
 def rectangle(x: float, y: float, width: float, height: float, class_: str, title: str = "") -> Markup:
-    """A filled rectangle, with what it says under the mouse."""
+    """Return a filled rectangle with a tooltip."""
     inner = [element("title", title)] if title else []
     return element("rect", inner, x=x, y=y, width=max(0.0, width), height=max(0.0, height), class_=class_)
 
 
 def label(x: float, y: float, text: str, class_: str = "label", anchor: str = "start") -> Markup:
-    """A text of one line."""
+    """Return a line of text."""
     return element("text", text, x=x, y=y, class_=class_, text_anchor=anchor)
 
 
 def link(address: str, inner: Iterable[Markup]) -> Markup:
-    """What leads to another page."""
+    """Return a link around shapes or text."""
     return element("a", inner, href=address)
 
 
 def cut(text: str, most: int) -> str:
-    """A text of at most ``most`` characters; what is cut off is marked."""
+    """Shorten a text to ``most`` characters, the last of which is then an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def nice_limit(largest: float) -> float:
-    """The end of an axis: the next 1, 2 or 5 with zeros."""
+    """Return the end of an axis: the smallest 1, 2 or 5 times a power of ten that is not below the value."""
     if largest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(largest))
@@ -111,14 +111,14 @@ def nice_limit(largest: float) -> float:
 
 
 def heat(value: float, largest: float) -> str:
-    """The class of one of five shades; ``heat-0`` for nothing."""
+    """Return the CSS class of one of five shades; ``heat-0`` for zero."""
     if value <= 0 or largest <= 0:
         return "heat-0"
     return f"heat-{min(5, 1 + int(4.999 * math.log1p(value) / math.log1p(largest)))}"
 
 
 def named(name: str, address: str | None) -> Markup:
-    """What a row of a picture is about, linked to its page where it has one."""
+    """Return the label of a row, linked where it has a page."""
     words = [breakable(name)]
     return element("span", words, class_="l") if address is None else element("a", words, href=address, class_="l")
 
@@ -136,14 +136,14 @@ def rows_of_bars(title: str, rows: Iterable[Markup]) -> Markup:
 
 
 def bar_of(start: float, length: float, largest: float, class_: str) -> Markup:
-    """A bar, from ``start`` on, never so short that it is not seen."""
+    """Return a bar that begins at ``start`` and is never too short to be seen."""
     # some two pixels of a phone
     width = part(max(length, largest / 150), largest) if length > 0 else "0%"
     return element("rect", x=part(start, largest), width=width, y="10%", height="80%", class_=class_)
 
 
 def mark_of(value: float, largest: float) -> Markup:
-    """A mark at a value, such as a target or a limit."""
+    """Return a mark at a value, such as a target or a limit."""
     x = part(value, largest)
     return element("line", x1=x, x2=x, y1="0%", y2="100%", class_="mark")
 
@@ -172,7 +172,7 @@ class Bar:
 
 
 def bars(title: str, lines: Sequence[Bar]) -> Markup:
-    """Horizontal bars of one scale."""
+    """Draw horizontal bars on one scale."""
     largest = nice_limit(max((max(line.value, line.mark or 0.0) for line in lines), default=0.0))
     rows = []
     for line in lines:
@@ -184,12 +184,12 @@ def bars(title: str, lines: Sequence[Bar]) -> Markup:
 
 
 def meter(value: float, largest: float, class_: str) -> Markup:
-    """A bar inside a table, whose figure stands in another cell."""
+    """Draw a bar for a table cell; its figure stands in another cell."""
     return element("svg", [bar_of(0.0, value, largest, class_)], class_="meter", aria_hidden="true", height="0.5rem")
 
 
 def histogram(title: str, values: Sequence[float], unit: str) -> Markup:
-    """How often values are how large, in ten steps."""
+    """Draw a histogram of values in ten bins."""
     limit = nice_limit(max(values, default=0.0))
     counts = [0] * 10
     for value in values:

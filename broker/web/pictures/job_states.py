@@ -20,7 +20,7 @@ STATES = {
 
 
 def progress_sentence(states: Mapping[str, int]) -> str:
-    """How far tasks are, by how many jobs are in which state. Pure."""
+    """Say how far tasks are by the number of jobs in each state. Pure."""
     total = sum(states.values())
     if not total:
         return "no jobs yet"
@@ -30,14 +30,14 @@ def progress_sentence(states: Mapping[str, int]) -> str:
 
 
 def end_sentence(finished_an_hour: float | None, expected_end: datetime | None) -> str:
-    """When the jobs that there are have ended at the speed of the last hours; empty where that is not known. Pure."""
+    """Say when the present jobs will have ended at the rate of the last hours; empty where that is unknown. Pure."""
     if finished_an_hour is None or expected_end is None:
         return ""
     return f"{finished_an_hour:,.0f} finish an hour: these jobs have ended by about {expected_end:%Y-%m-%d %H:%M} UTC."
 
 
 def states_picture(states: Mapping[str, int], task: int | None = None) -> Markup:
-    """Jobs by state, those that wait first; of one task each state leads to its jobs."""
+    """Draw jobs by state, waiting ones first; for a single task each state links to its jobs."""
     order = [*STATES, *sorted(set(states) - set(STATES))]
     lines = [
         Bar(

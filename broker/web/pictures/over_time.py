@@ -89,7 +89,7 @@ def _names_below(below: Sequence[Below]) -> Markup:
 
 
 def dot(at: float, class_: str, said: str, instant: datetime) -> Markup:
-    """A dot in a lane, at a part of the width, for an instant."""
+    """Return a dot in a lane for an instant, at a fraction of the width."""
     place: dict[str, Attribute] = {"cx": part(at, 1.0), "cy": "50%", "r": "0.3rem"}
     return element("circle", [element("title", said)], class_=class_, data_at=instant.isoformat(), **place)
 
@@ -101,7 +101,7 @@ def outcomes_over_time(
     steps: Sequence[tuple[datetime, Mapping[str, int]]],
     marks: Sequence[Mark],
 ) -> Markup:
-    """Decisions by outcome, stacked; below them what changed, on the same axis."""
+    """Draw decisions stacked by outcome, with lanes of changes below on the same axis."""
     place = places_between(since, until)
     largest = nice_limit(max((sum(found.values()) for _, found in steps), default=0))
     wide = max(1.0, WIDTH * step_s / (until - since).total_seconds() - 2)
@@ -120,7 +120,7 @@ def outcomes_over_time(
 
 
 def places_between(since: datetime, until: datetime) -> Callable[[datetime], float]:
-    """Which part of a span of time has passed at an instant, from 0 to 1."""
+    """Return the fraction of a span of time that has passed at an instant, from 0 to 1."""
     span_s = max(1.0, (until - since).total_seconds())
     return lambda at: min(1.0, max(0.0, (at - since).total_seconds() / span_s))
 
@@ -142,7 +142,7 @@ def _lanes(
 
 
 def hours_between(since: datetime, until: datetime) -> list[Below]:
-    """The hours below an axis of time, six of them at most; none so near to an end that it would meet another."""
+    """Return at most six hours to label an axis of time, none so close to an end that labels overlap."""
     place = places_between(since, until)
     hours = max(1, round((until - since).total_seconds() / 3600 / 6))
     at = since.replace(minute=0, second=0, microsecond=0) + timedelta(hours=hours)
@@ -155,7 +155,7 @@ def hours_between(since: datetime, until: datetime) -> list[Below]:
 
 
 def timeline(events: Sequence[Mark]) -> Markup:
-    """Events in lanes by their kind, from the first to the last."""
+    """Draw events in lanes by kind, from the first event to the last."""
     if not events:
         return element("p", "No events.", class_="empty")
     lanes = list(dict.fromkeys(event.lane for event in events))
@@ -174,7 +174,7 @@ SPARK_WIDTH, SPARK_HEIGHT = 96.0, 26.0
 
 
 def sparkline(title: str, values: Sequence[float], class_: str = "link") -> Markup:
-    """A line of figures, as small as a word."""
+    """Draw a line of figures as small as a word."""
     largest = max([1e-9, *values])
     step = (SPARK_WIDTH - 6) / max(1, len(values) - 1)
     tall = SPARK_HEIGHT - 4

@@ -24,7 +24,7 @@ class Line:
 
 
 def lines_over_time(title: str, since: datetime, until: datetime, lines: Sequence[Line]) -> Markup:
-    """Lines whose x are seconds since 1970."""
+    """Draw lines over time; x is in seconds since 1970."""
     first, span_s = since.timestamp(), max(1.0, (until - since).total_seconds())
     largest = _largest(lines)
     drawn = _lines(lines, lambda at: WIDTH * (at - first) / span_s, largest)
@@ -32,7 +32,7 @@ def lines_over_time(title: str, since: datetime, until: datetime, lines: Sequenc
 
 
 def curve(title: str, unit: str, lines: Sequence[Line], marked: float | None = None) -> Markup:
-    """Lines over the values of a key, with a mark at the value in force."""
+    """Draw lines over the values of a key, with a mark at the value in force."""
     values = [x for line in lines for x, _ in line.points] + ([] if marked is None else [marked])
     low, high = min(values, default=0.0), max(values, default=1.0)
     span = (high - low) or 1.0

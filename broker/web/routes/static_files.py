@@ -28,5 +28,5 @@ async def get_file(request: Request, digest: str, name: str) -> Response:
 @router.get("/favicon.ico")
 @allow(OPEN)
 async def icon(request: Request) -> Response:
-    """No picture."""
+    """Answer 204: there is no icon."""
     return Response(status_code=204, headers={"Cache-Control": "public, max-age=86400"})

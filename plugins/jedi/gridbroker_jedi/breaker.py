@@ -1,4 +1,4 @@
-"""When the database is not asked at all: after it was not reached, or did not answer in time again and again."""
+"""Keeps calls from a database that could not be reached, or has timed out repeatedly."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class Breaker:
 
     @property
     def shut(self) -> str | None:
-        """Why nothing is asked now: ``unreachable`` or ``breaker``; None where it is open."""
+        """Why no call is let through: ``unreachable`` or ``breaker``; None where calls are."""
         with self._lock:
             return self._why if self._ticks() < self._shut_until else None
 
     def answered(self) -> None:
-        """A call was answered in time."""
+        """Record that a call was answered in time."""
         with self._lock:
             self._timeouts = 0
 
     def timed_out(self) -> None:
-        """A call took too long; the third in a row shuts, and so does each one after until one is answered."""
+        """Record a timeout: the third in a row shuts, and so does each one after it until a call is answered."""
         with self._lock:
             self._timeouts += 1
             if self._timeouts >= TIMEOUTS_IN_A_ROW:
                 self._shut("breaker")
 
     def unreachable(self) -> None:
-        """The database was not reached."""
+        """Record that the database was not reached, which shuts."""
         with self._lock:
             self._shut("unreachable")
 

@@ -129,12 +129,12 @@ def _whole(value: Any) -> int:
 
 
 def _hash(name: str) -> int:
-    """Equal names, equal numbers, in every process."""
+    """Hash a name, to the same number in every process."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def _seconds(moment: Any) -> float | None:
-    """Seconds since 1970 of a naive UTC time of PanDA's."""
+    """Convert a naive UTC time of PanDA's to seconds since 1970."""
     if not isinstance(moment, datetime):
         return None
     return calendar.timegm(moment.timetuple()) + moment.microsecond / 1e6

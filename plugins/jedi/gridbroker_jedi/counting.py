@@ -52,7 +52,7 @@ class Notes:
         self._behind.submit(run)
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish what is in progress."""
         self._behind.shutdown(wait=True)
 
     def _count(self, call: Call, at: datetime) -> None:
@@ -73,7 +73,7 @@ class Notes:
             LOG.exception("a call could not be counted at all")
 
     def _bring_in(self) -> None:
-        """Into the database what waits in files, of this process and of those that are gone."""
+        """Move counts from files into the database, those of this process and of ended ones."""
         if not self._waiting:
             return
         for path, calls in self._file.take():

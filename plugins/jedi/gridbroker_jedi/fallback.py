@@ -15,7 +15,7 @@ TASK_CLASS = "pandajedi.jedibrokerage.AtlasProdTaskBroker:AtlasProdTaskBroker"
 
 
 def named_class(name: str) -> Any:
-    """The class that ``module:Class`` names.
+    """Import the class that ``module:Class`` names.
 
     Raises:
         ImportError: there is no such module or class.

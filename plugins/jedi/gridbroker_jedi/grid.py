@@ -126,7 +126,7 @@ class GridKeeper:
 
     @property
     def has_view(self) -> bool:
-        """Whether the grid was read at all."""
+        """Whether the grid has been read at least once."""
         return self._view is not None
 
     def view(self) -> GridView:
@@ -146,7 +146,7 @@ class GridKeeper:
         return self._view
 
     def age(self) -> timedelta | None:
-        """Age of the newest view; None without one."""
+        """Return the age of the newest view; None without one."""
         return None if self._view is None else self._clock() - self._view.taken_at
 
     def _read_behind(self) -> None:

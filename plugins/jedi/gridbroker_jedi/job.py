@@ -33,7 +33,7 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
     brokerage = PRODUCTION
 
     def __init__(self, ddmIF: Any, taskBufferIF: Any) -> None:
-        """Keep what a fall-back needs; what is opened and read is so behind the caller's back."""
+        """Keep the arguments for the fallback; connections are opened in the background."""
         JobBrokerBase.__init__(self, ddmIF, taskBufferIF)
         self._panda: Any = None
         start(self.brokerage)
@@ -45,7 +45,7 @@ class GridJobBroker(JobBrokerBase):  # type: ignore[misc]
         inputChunk: Any,
         taskParamMap: Any,
     ) -> tuple[Any, Any]:
-        """The status code, and the chunk with its candidates."""
+        """Return the status code, and the chunk with its candidates."""
         master = inputChunk.masterDataset
         log = MsgWrapper(logger, f"<jediTaskID={taskSpec.jediTaskID} datasetID={getattr(master, 'datasetID', None)}>")
         name = self.brokerage

@@ -1,4 +1,4 @@
-"""The copies of PanDA's tables for mode ``mirrored``, made through JEDI's own task buffer, whatever its database is.
+"""Copies PanDA's tables for mode ``mirrored`` through JEDI's task buffer, whatever database is behind it.
 
 For ``[watchdog] modConfig`` of JEDI. Source: PanDA JEDI 1.0.4, ``WatchDog``, ``WatchDogBase`` and
 ``JediTaskBuffer.querySQL``: tuples without names, None for an error, and a call that gives up after 600 s.
@@ -67,7 +67,7 @@ class TaskBufferReader:
 
 @dataclass(frozen=True)
 class OwnTask:
-    """What a call of JEDI's is about, for bringing the copies of its own rows up to date.
+    """The subject of a call of JEDI's, whose copied rows are brought up to date.
 
     Attributes:
         task_buffer: JEDI's ``taskBufferIF``.
@@ -110,7 +110,7 @@ class OwnTask:
 def copy_claimed_tasks(
     database: Database, task_buffer: Any, clock: Callable[[], datetime], tasks: Sequence[int]
 ) -> None:
-    """Bring the copies of tasks up to date that JEDI has just claimed.
+    """Bring the copies of the tasks that JEDI has just claimed up to date.
 
     Raises:
         ReadFailed: PanDA's database gave no answer.
@@ -119,16 +119,16 @@ def copy_claimed_tasks(
 
 
 class GridMirrorWatchDog(WatchDogBase):  # type: ignore[misc]
-    """Copies what of PanDA's tables is due, each time that JEDI's watchdog comes round."""
+    """Copies those of PanDA's tables that are due, each time JEDI's watchdog runs."""
 
     #: The time now (aware).
     clock: Callable[[], datetime] = staticmethod(lambda: datetime.now(UTC))
 
     def refresh(self) -> None:
-        """Nothing is needed of the site mapper, for which JEDI asks another process."""
+        """Do nothing: the copying needs no site mapper, which JEDI would fetch from another process."""
 
     def doAction(self) -> Any:
-        """The status code: failed where a table could not be copied, after all others were."""
+        """Copy all tables that are due and return the status code: failed where any could not be copied."""
         log = MsgWrapper(logger, "<mirror>")
         try:
             reports = self._copy(read_settings())
@@ -180,7 +180,7 @@ def _mirror(
 
 
 def _database(settings: PluginSettings) -> Database:
-    """Ours, opened once a process; connections are not inherited by a fork."""
+    """Return our database, opened once per process: a fork does not inherit connections."""
     own = Settings()
     url = settings.url() or own.database_url
     key = os.getpid(), url

@@ -57,7 +57,7 @@ CANCELLED = ("57014", "55P03")
 
 
 class NoDecisionError(Exception):
-    """The engine has no answer in time; ``reason`` is one of those that are counted.
+    """The engine had no answer in time; ``reason`` is one of the reasons that are counted.
 
     ``timeout``, ``breaker``, ``unreachable``, ``starting``, ``stale_snapshot``, ``column_gone``, ``schema_changed``,
     ``error``.
@@ -69,7 +69,7 @@ class NoDecisionError(Exception):
 
 
 class LeftToPandaError(Exception):
-    """The switch leaves the task to PanDA's own class; ``reason`` is one of those that are counted."""
+    """The switch leaves the task to PanDA's own class; ``reason`` is one of the reasons that are counted."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -200,11 +200,11 @@ class BrokerService:
         return decided
 
     def count(self, brokerage: str, outcome: str, reason: str) -> None:
-        """Count a call, in the database or else in a file; never waits and never fails."""
+        """Count a call, in the database or else in a file; never blocks or fails."""
         self._notes.count(Call(brokerage, outcome, reason), self._clock())
 
     def close(self) -> None:
-        """Let go of threads and connections."""
+        """Close threads and connections."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._notes.close()
         if self._parts is not None:
@@ -314,7 +314,7 @@ _MAKING = threading.Lock()
 
 
 def service() -> BrokerService:
-    """The service of this process; a process that was forked makes its own.
+    """Return the service of this process; a forked process creates its own.
 
     Raises:
         pydantic.ValidationError: the section of the configuration cannot be used.
@@ -327,7 +327,7 @@ def service() -> BrokerService:
 
 
 def start(brokerage: str) -> None:
-    """Begin to read the grid of a brokerage in this process, once; never waits and never fails."""
+    """Start reading the grid of a brokerage in this process, once; never blocks or fails."""
     key = os.getpid(), brokerage
     if key not in _AHEAD:
         _AHEAD.add(key)

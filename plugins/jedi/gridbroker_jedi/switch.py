@@ -17,7 +17,7 @@ LOG = logging.getLogger("gridbroker_jedi")
 
 
 class SwitchReader:
-    """Reads the switch every minute or so; while it cannot be read, the last one stays in force.
+    """Reads the switch about once a minute; while it cannot be read, the last value stays in force.
 
     Args:
         every: how often it is read.

@@ -29,13 +29,13 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
     """Asks gridbroker's task brokerage for the nuclei of tasks."""
 
     def __init__(self, taskBufferIF: Any, ddmIF: Any) -> None:
-        """Keep what a fall-back needs; what is opened and read is so behind the caller's back."""
+        """Keep the arguments for the fallback; connections are opened in the background."""
         TaskBrokerBase.__init__(self, taskBufferIF, ddmIF)
         self._panda: Any = None
         start(NAME)
 
     def doCheck(self, taskSpecList: Any) -> tuple[Any, dict[int, Any]]:
-        """Nothing is to be checked before a task is assigned."""
+        """Do nothing: no task needs a check before it is assigned."""
         return self.SC_SUCCEEDED, {}
 
     def doBrokerage(
@@ -46,7 +46,7 @@ class GridTaskBroker(TaskBrokerBase):  # type: ignore[misc]
         workQueue: Any,
         resource_name: Any,
     ) -> Any:
-        """Give the tasks their nuclei; those without one stay as they are, with the reason."""
+        """Set the nucleus of each task; a task that gets none stays as it is, with the reason."""
         call = (inputList, vo, prodSourceLabel, workQueue, resource_name)
         log = MsgWrapper(logger, f"<vo={vo} label={prodSourceLabel} resource={resource_name}>")
         specs = _specs(inputList)
