@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,6 +30,7 @@ class Scope:
     path: str = WHOLE
 
 
+@lru_cache(maxsize=1024)
 def components(path: str) -> tuple[str, ...] | None:
     """The components of a path that begins with a slash; None for what is no plain path."""
     if not path.startswith("/") or any(mark in path for mark in ("%", "\\", "\0", "?", "#")):

@@ -263,12 +263,31 @@ def create_app(
 
 def _add_middleware(app: FastAPI, configuration: ApiConfiguration, observe: Observe) -> None:
     """What stands before the routes; the last that is added comes first."""
+    routes, hosts = importlib.import_module(PILOTS).DIRECT, Hosts(configuration.hosts)
     app.add_middleware(Packing)
-    app.add_middleware(DirectRoutes, routes=importlib.import_module(PILOTS).DIRECT)
+    app.add_middleware(DirectRoutes, routes=routes)
+    direct = DirectRoutes(app, routes=routes)
+    inner: ASGIApp = direct
     if configuration.cors.origins:
         app.add_middleware(CrossOrigin, origins=configuration.cors.origins)
-    hosts = Hosts(configuration.hosts)
-    app.add_middleware(Envelope, path_bytes=configuration.limits.path_bytes, hosts=hosts, observe=observe)
+        inner = CrossOrigin(inner, configuration.cors.origins)
+    path_bytes = configuration.limits.path_bytes
+    app.add_middleware(Envelope, path_bytes=path_bytes, hosts=hosts, observe=observe)
+    enveloped = Envelope(inner, path_bytes=path_bytes, hosts=hosts, observe=observe)
+    app.state.front = _front(app, direct, enveloped)
+
+
+def _front(app: FastAPI, direct: DirectRoutes, enveloped: ASGIApp) -> ASGIApp:
+    """``app``, but requests of direct routes pass what stands before all routes and not the framework around it."""
+
+    async def front(scope: Scope, receive: Receive, send: Send) -> None:
+        if direct.route_of(scope) is None:
+            await app(scope, receive, send)
+            return
+        scope["app"] = app
+        await enveloped(scope, receive, send)
+
+    return front
 
 
 def described() -> dict[str, Any]:

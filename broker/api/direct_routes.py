@@ -47,10 +47,16 @@ class DirectRoutes:
     def __init__(self, app: ASGIApp, *, routes: Mapping[tuple[str, str], DirectRoute]) -> None:
         self._app, self._routes = app, routes
 
+    def route_of(self, scope: Scope) -> DirectRoute | None:
+        """The route of a request that is answered here; None: something else answers it."""
+        if scope["type"] != "http" or _PLAIN not in scope["headers"]:
+            return None
+        return self._routes.get((scope["method"], scope["path"]))
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request as an ASGI application."""
-        route = self._routes.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
-        if route is None or _PLAIN not in scope["headers"]:
+        route = self.route_of(scope)
+        if route is None:
             await self._app(scope, receive, send)
             return
         scope["route"] = route

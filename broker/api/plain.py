@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from broker.domain.instants import aware
 
+_JSON = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 _AS_THEY_ARE = frozenset({type(None), str, int, bool})
 
 
@@ -102,4 +103,4 @@ def _rarer(value: Any) -> Any:
 
 def as_json(document: Any) -> bytes:
     """A plain document as JSON, without blanks."""
-    return json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+    return _JSON.encode(document).encode()

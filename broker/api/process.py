@@ -96,7 +96,7 @@ def serving(
         lane = Lane("pilots", section.for_pilots, section.wait_s)
         app.state.api.at_end.append(lane.close)
         pilots = pilot_app(own, identify_pilot(app.state.api), lane)
-        with ApiServer(app, listening, configuration.limits, beside(app, pilots)) as server:
+        with ApiServer(app, listening, configuration.limits, beside(app.state.front, pilots)) as server:
             token_file = None if token is None else local_token.token_file(home)
             yield Running(server, token_file, token, parts.login_code)
 

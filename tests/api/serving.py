@@ -53,7 +53,7 @@ def serving(
             steady_s=steady_s,
             parts=parts or Parts(local_token=TOKEN),
         )
-        with ApiServer(app, Listening(), chosen.limits) as server:
+        with ApiServer(app, Listening(), chosen.limits, app.state.front) as server:
             yield server
 
 

@@ -49,6 +49,11 @@ def test_a_listed_origin_may_ask_with_a_token(listed: httpx.Client) -> None:
     assert "origin" in answer.headers["vary"].lower()
 
 
+def test_a_route_that_pilots_ask_all_the_time_is_no_exception(listed: httpx.Client) -> None:
+    answer = listed.post("/api/v1/jobs:match", json={}, headers={"Origin": GRAFANA})
+    assert answer.status_code == 422 and answer.headers["access-control-allow-origin"] == GRAFANA
+
+
 @pytest.mark.parametrize("origin", ["https://evil.example", "https://grafana.example.org.evil.example", "null"])
 def test_no_other_origin_may(listed: httpx.Client, origin: str) -> None:
     assert listed.options("/api/v1/whoami", headers={**PREFLIGHT, "Origin": origin}).status_code == 400

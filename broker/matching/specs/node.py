@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,13 @@ class Node:
     scratch_mb: int | None = None
     tags: frozenset[str] = field(default_factory=frozenset)
     number: str | None = field(default=None, compare=False)
+
+    def with_changes(self, changes: Mapping[str, Any]) -> Node:
+        """As :func:`dataclasses.replace`, which takes five times as long for so many fields."""
+        found = object.__new__(Node)
+        found.__dict__.update(self.__dict__)
+        found.__dict__.update(changes)
+        return found
 
     def __hash__(self) -> int:
         """Of what tells most nodes apart: each request has one, and to hash all fields takes ten times as long."""

@@ -5,9 +5,8 @@ Pilots that ask again tell of less time, and of the cores, memory and scratch sp
 
 from __future__ import annotations
 
-import json
+import marshal
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,8 @@ from broker.matching.specs.problems import SpecRefused
 MOST_KEPT = 16_384
 """Kinds of machines, of some 2 KB each: they differ by their tags too."""
 _SITE = "-"
+_FORM = 2
+"""Of marshal, several times as quick as JSON: the last in which equal documents are always the same bytes."""
 _CHANGING: Mapping[str | None, Mapping[str, str]] = {
     None: {"wall-time": "wall_time_s", "wall_time": "wall_time_s"},
     "cpu": {"num-cores": "cores", "num_cores": "cores", "ram-mb": "ram_mb", "ram_mb": "ram_mb"},
@@ -40,7 +41,7 @@ def read_presented(site: str, document: Mapping[str, Any]) -> Node:
         if type(table) is dict:
             _set_aside(same, block, table, names, changes)
     try:
-        return replace(_read(json.dumps(same)), **changes)
+        return _read(marshal.dumps(same, _FORM)).with_changes(changes)
     except SpecRefused:
         return read_node({"site": site, **document})
 
@@ -58,5 +59,5 @@ def _set_aside(
 
 
 @lru_cache(maxsize=MOST_KEPT)
-def _read(text: str) -> Node:
-    return read_node(json.loads(text))
+def _read(written: bytes) -> Node:
+    return read_node(marshal.loads(written))  # noqa: S302 - what was written above

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
 
-from broker.matching.specs.judge import Allotment, judge
+from broker.matching.specs.judge import Allotment, allotment, judge
 from broker.matching.specs.node import Node
+from broker.matching.specs.spec import OWN, JobSpecs
 from broker.pilots.model.matcher import specs_of
 from broker.pilots.statements.matches import Match, NoMatch
 
@@ -51,7 +51,15 @@ def matched_job(found: Match | NoMatch, repeated: bool = False, node: Node | Non
     if isinstance(found, Match):
         given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
         if found.specs is not None and node is not None:
-            verdict = judge(specs_of(found.specs), replace(node, tags=node.tags | found.place_tags))
-            given |= {"spec": verdict.spec, "allotted": verdict.allotment}
+            spec, allotted = _gets(specs_of(found.specs), node, found.place_tags, repeated=repeated)
+            given |= {"spec": spec, "allotted": allotted}
         return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
     return MatchedJob(pandaid=None, jeditaskid=None, task_queue=None, pool=None, **vars(found))
+
+
+def _gets(job: JobSpecs, node: Node, tags: frozenset[str], *, repeated: bool) -> tuple[int | None, Allotment | None]:
+    """The spec that fits, and what the job gets. One that was just given fits, so that a single spec is the one."""
+    if len(job.specs) == 1 and not repeated:
+        return 0, allotment(job.specs[0], node, OWN)
+    verdict = judge(job, node.with_changes({"tags": node.tags | tags}))
+    return verdict.spec, verdict.allotment

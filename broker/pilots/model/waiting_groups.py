@@ -28,6 +28,8 @@ KEPT_BYTES = 256 << 20
 """Answers for pilots that are kept; then they are forgotten at once."""
 MOST_DRAWS = 64
 """Draws among all of a type, before those that fit are put in order."""
+FIRST_DRAWS = 8
+"""So many of these are looked up at first."""
 FEW = 256
 """So many that fit, of a type, are remembered by their positions."""
 
@@ -332,13 +334,14 @@ class WaitingGroups:
         low, high = float(self._up_to[run.start]), float(self._up_to[run.end])
         if low < high:
             at = low + generator.random(MOST_DRAWS) * (high - low)
-            for place in (self._up_to.searchsorted(at, "right") - 1).tolist():
-                queue = min(max(place, run.start), run.end - 1)
-                if queue in tried:
-                    continue
-                tried.add(queue)
-                if self._left[queue] > 0 and fitting.has(queue):
-                    yield queue
+            for start, end in pairwise((0, FIRST_DRAWS, MOST_DRAWS)):  # most pilots need few of them
+                for place in self._up_to.searchsorted(at[start:end], "right").tolist():
+                    queue = min(max(place - 1, run.start), run.end - 1)
+                    if queue in tried:
+                        continue
+                    tried.add(queue)
+                    if self._left[queue] > 0 and fitting.has(queue):
+                        yield queue
         positions = self.index.positions(fitting.whole, number)
         chosen = positions[self._left[positions] > 0]
         for queue in chosen[draw(self.weight[chosen], generator)].tolist():

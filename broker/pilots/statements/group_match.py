@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -273,20 +273,20 @@ class GroupMatch:
         ]
         pooled = any(ask.pool is not None for ask in asks)
         values = [
-            _array(ask.queue for ask in asks),
-            _array(ask.priority for ask in asks),
-            _array(ask.first for ask in asks),
-            _array(len(ask.pilots) for ask in asks),
-            _array(ask.cputime_s for ask in asks),
-            _array(ask.pool for ask in asks),
-            _array(ask.place for ask in asks),
-            _array(ask.site for ask in asks),
-            _array(ask.job_type for ask in asks),
-            _array(ask.lease for ask in asks),
+            _array([ask.queue for ask in asks]),
+            _array([ask.priority for ask in asks]),
+            _array([ask.first for ask in asks]),
+            _array([len(ask.pilots) for ask in asks]),
+            _array([ask.cputime_s for ask in asks]),
+            _array([ask.pool for ask in asks]),
+            _array([ask.place for ask in asks]),
+            _array([ask.site for ask in asks]),
+            _array([ask.job_type for ask in asks]),
+            _array([ask.lease for ask in asks]),
             naive(self._now).isoformat(),
             self._now.isoformat(),
-            *(_array(one[column] for one in noted) for column in range(5)),
-            _array({one.pilot.host for ask in asks for one in ask.pilots if one.pilot.host is not None}),
+            *(_array([one[column] for one in noted]) for column in range(5)),
+            _array(list({one.pilot.host for ask in asks for one in ask.pilots if one.pilot.host is not None})),
         ]
         if pooled:
             values.append((self._now - USE_NOTED_EVERY).isoformat())
@@ -317,14 +317,17 @@ def _position(view: View, queue: int) -> int:
     return view.groups.index.position[queue]
 
 
-def _array(values: Any) -> str:
+def _array(values: Sequence[int | str | None]) -> str:
     """An array in the text form of PostgreSQL."""
-    return "{" + ",".join(map(_element, values)) + "}"
+    try:
+        return "{" + ",".join([_TEXTS[type(value)](value) for value in values]) + "}"
+    except KeyError:
+        raise TypeError(f"no array of {values}") from None
 
 
-def _element(value: int | str | None) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, int):
-        return str(value)
+@lru_cache(maxsize=4096)
+def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_TEXTS: dict[type, Callable[[Any], str]] = {type(None): lambda _: "NULL", int: str, str: _quoted}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -171,7 +171,7 @@ class View:
     def _asking(self, pilot: Pilot) -> Asking:
         node = pilot.node
         if node is not None and not self.at.tags <= node.tags:
-            node = replace(node, tags=node.tags | self.at.tags)
+            node = node.with_changes({"tags": node.tags | self.at.tags})
         return Asking(pilot, self.at.panda_queue, self.at.pools, node)
 
 

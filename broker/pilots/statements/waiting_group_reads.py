@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection, Set
 from dataclasses import replace
@@ -162,7 +163,7 @@ def _read_levels(cursor: psycopg.Cursor[Any], which: str, **values: Any) -> _Rea
     found = _Read({}, {}, {})
     for row in cursor.execute(_READ_LEVELS.format(where=_WHERE[which]), values, prepare=True):
         number, identity, weight, type_weight, tier, kind, priorities, positions = row
-        positive = max(weight, float(np.finfo(np.float64).tiny))
+        positive = max(weight, sys.float_info.min)
         found.levels[number] = (positive, type_weight, dict(zip(priorities, positions, strict=True)))
         found.order[number] = (tier, kind)
         found.identities[number] = identity

@@ -20,6 +20,31 @@ def test_all_that_changes_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        {"tags": ["a", "c"]},
+        {"system": {"name": "Linux", "user-namespaces": False}},
+        {"cpu_power_db12": 11},
+        {"wall-time": 61},
+        {"cpu": {"num-cores": 4, "ram-mb": 901, "architecture": {"name": "x86_64", "level": "x86-64-v2"}}},
+        {"gpu": {"count": 1}},
+        {"node-id": "another"},
+    ],
+)
+def test_a_change_of_a_node_that_was_read_before_is_seen(change: dict[str, Any]) -> None:
+    known: dict[str, Any] = {
+        "tags": ["a", "b"], "system": {"name": "Linux", "user-namespaces": True}, "cpu_power_db12": 11.5,
+        "wall-time": 60, "gpu": {"count": 0}, "node-id": "one",
+        "cpu": {"num-cores": 4, "ram-mb": 900, "architecture": {"name": "x86_64", "level": "x86-64-v3"}},
+    }  # fmt: skip
+    before = read_presented("S.One", known)
+    found = read_presented("S.One", known | change)
+    expected = read_node({"site": "S.One", **known, **change})
+    assert found == expected and (found, found.number) != (before, before.number) and found.number == expected.number
+    assert read_presented("S.One", known) == before
+
+
+@pytest.mark.parametrize(
     "document",
     [
         {},
@@ -40,6 +65,7 @@ def test_other_documents(document: dict[str, Any]) -> None:
         {"wall-time": 2**62 + 1},
         {"wall-time": True},
         {"wall-time": 5, "wall_time": 7},
+        {"system": {"name": "Linux", "user-namespaces": 1}},
         {"cpu": {"num-cores": -1, "ram-mb": 5}},
         {"cpu": []},
         {"io": {"scratch-mb": "much"}, "wall-time": 9},
