@@ -2,16 +2,17 @@
 
 Every grid is run with what tasks asked for, with what PanDA's formula makes of their first jobs, with the learned
 quantile, with both, and with a prior of the kind before these.
-``python -m benchmarks.bench_right_sizing [SCENARIO.yaml]``: a scenario of a calibrated grid, else the grid 2026 as it
-is, and with jobs that use half as much.
+``python -m benchmarks.bench_right_sizing [SCENARIO.yaml] [--seeds 1 2 3] [--warm-up 0 48]``: a scenario of a calibrated
+grid, else the grid 2026 as it is, and with jobs that use half as much. A warm-up leaves out the jobs that start in its
+hours: in a service that has run for a month, other tasks of a kind have been seen.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -19,6 +20,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
+from broker.domain.arrays import Floats  # noqa: E402
 from broker.simulation.model.generated_grid import GridParameters  # noqa: E402
 from broker.simulation.model.grid_2026 import generate_2026  # noqa: E402
 from broker.simulation.model.loop import ClosedLoop  # noqa: E402
@@ -44,38 +46,59 @@ def of_2026(part: float) -> Make:
     return make
 
 
-def figures(make: Make, seed: int, way: Requests) -> tuple[float, float, float, float]:
-    """Memory asked over used, jobs killed for it of 1,000 that ran, work delivered in HS06 h, jobs lost for good."""
+def figures(make: Make, seed: int, way: Requests, warm_ups_h: Sequence[int]) -> dict[int, tuple[float, ...]]:
+    """By hours of warm-up, of the jobs that started after it: memory asked over used, killed for it of 1,000 that ran.
+
+    Then, of the whole run, work delivered in HS06 h and jobs lost for good.
+    """
     loop = ClosedLoop(dataclasses.replace(make(seed), requests=way), find_policy("least_loaded"), seed)
     run = loop.run()
     tally, finished = loop.grid.tally, run.runs.of("finished")
-    killed = 1000.0 * tally.over_memory / max(1, len(run.runs))
     delivered = float(run.runs.hs06s[finished].sum()) / 3600.0
-    return tally.memory_asked_gb_h / tally.memory_used_gb_h, killed, delivered, float(tally.failed_jobs)
+    found: dict[int, tuple[float, ...]] = {}
+    for warm_up_h in warm_ups_h:
+        counted = [one for hour, one in tally.memory.items() if hour >= warm_up_h]
+        asked, used = sum(one.asked_gb_h for one in counted), sum(one.used_gb_h for one in counted)
+        killed = 1000.0 * sum(one.killed for one in counted) / max(1, sum(one.ran for one in counted))
+        found[warm_up_h] = (asked / used if used else np.nan, killed, delivered, float(tally.failed_jobs))
+    return found
+
+
+def line(found: Floats, base: Floats) -> str:
+    """The means over the seeds, each with its standard error; work delivered against that of the base."""
+    change = 100.0 * (found[:, 2] / base[:, 2] - 1.0)
+    errors = np.column_stack([found[:, :2], change]).std(axis=0, ddof=1) / len(found) ** 0.5
+    asked, killed, delivered, lost = found.mean(axis=0)
+    return "; ".join((
+        f"{asked:.3f} +- {errors[0]:.3f}", f"{killed:.2f} +- {errors[1]:.2f}", f"{delivered:,.0f}", f"{lost:.1f}",
+        f"{change.mean():+.1f} +- {errors[2]:.1f} %",
+    ))  # fmt: skip
 
 
 def main() -> None:
-    """Print a line for each grid and way: the mean over the seeds, and the standard error of the difference."""
+    """Print a line for each grid, way and warm-up: means over the seeds with their standard errors."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenario", nargs="?")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="two or more")
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS, help="the first is the base")
+    parser.add_argument("--warm-up", type=int, nargs="+", default=[0, 48], help="hours; jobs that start later count")
+    parser.add_argument("--half", action="store_true", help="only the grid 2026 with jobs that use half as much")
+    given = parser.parse_args()
     grids: dict[str, Make] = {"2026": of_2026(1.0), "2026, half used": of_2026(0.5)}
-    if sys.argv[1:]:
-        grids = {sys.argv[1]: read_scenario(Path(sys.argv[1]).read_text(encoding="utf-8"), sys.argv[1])}
-    print("grid; requests; asked/used; killed of 1,000 runs; delivered HS06 h; jobs lost; delivered against asked")
+    if given.half:
+        grids.pop("2026")
+    if given.scenario:
+        grids = {given.scenario: read_scenario(Path(given.scenario).read_text(encoding="utf-8"), given.scenario)}
+    print("grid; requests; warm-up h; asked/used; killed of 1,000 runs; delivered HS06 h; lost; delivered against base")
     for name, make in grids.items():
-        base = None
-        for way in WAYS:
-            found = np.array([figures(make, seed, way) for seed in SEEDS])
-            base = found if base is None else base
-            change = 100.0 * (found[:, 2] / base[:, 2] - 1.0)
-            error = change.std(ddof=1) / len(SEEDS) ** 0.5
-            asked, killed, delivered, lost = found.mean(axis=0)
-            shown = (
-                f"{asked:.2f}",
-                f"{killed:.1f}",
-                f"{delivered:,.0f}",
-                f"{lost:.1f}",
-                f"{change.mean():+.1f} +- {error:.1f} %",
-            )
-            print("; ".join((name, way, *shown)), flush=True)
+        base: dict[int, Floats] = {}
+        for way in given.ways:
+            seeds = [figures(make, seed, way, given.warm_up) for seed in given.seeds]
+            for warm_up_h in given.warm_up:
+                found = np.array([one[warm_up_h] for one in seeds])
+                print(
+                    "; ".join((name, way, str(warm_up_h), line(found, base.setdefault(warm_up_h, found)))), flush=True
+                )
 
 
 if __name__ == "__main__":

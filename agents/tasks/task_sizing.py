@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from datetime import timedelta
 from time import perf_counter
@@ -13,11 +14,11 @@ from agents.brokerage.grid_reading import tuning_of
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.domain.memory_prior import memory_prior, used_memory
-from broker.domain.quantiles import learned_quantile
+from broker.domain.quantiles import enough_of_kind, learned_quantile
+from broker.domain.sizing_values import SizingValues, sizing_values
 from broker.gdpconfig.tuning import Tuning
 from broker.sizing.model.requests import (
     Change,
-    PriorLimits,
     is_due,
     kind_change,
     learned_change,
@@ -29,10 +30,7 @@ from broker.sizing.statements import request_rows
 from broker.sizing.statements.request_rows import SizedTask
 from broker.store.schema import migrate
 
-BY_SCOUTS, LEARNED = "SCOUT_REQUESTS", "LEARNED_REQUESTS"
-PRIOR, PRIOR_RANK = "LEARNED_REQUESTS_PRIOR", "LEARNED_REQUESTS_PRIOR_PERCENTILE"
-PRIOR_TASKS, PRIOR_LEAST = "LEARNED_REQUESTS_PRIOR_TASKS", "LEARNED_REQUESTS_PRIOR_LEAST"
-RANK, MARGIN, LEAST = "LEARNED_REQUESTS_PERCENTILE", "LEARNED_REQUESTS_MARGIN", "LEARNED_REQUESTS_LEAST_JOBS"
+BY_SCOUTS, LEARNED, PRIOR = "SCOUT_REQUESTS", "LEARNED_REQUESTS", "LEARNED_REQUESTS_PRIOR"
 
 
 class TaskSizingOptions(AgentOptions):
@@ -102,14 +100,13 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
         values = scout_values(jobs, task.request, scout_settings(tuning))
         memory = job_memory_kb(jobs, task.request)
         killed = request_rows.read_killed(connection, names, task)
-        rank, margin = tuning.number(RANK), tuning.number(MARGIN)
-        used_mb = memory[memory > 0] / 1024.0
-        learned = learned_quantile(used_mb, killed / 1024.0, rank, int(tuning.number(LEAST)))
+        used_mb, by = memory[memory > 0] / 1024.0, sizing_values(tuning.number)
+        learned = learned_quantile(used_mb, killed / 1024.0, by.rank, by.least_jobs)
         counts["looked_at"] += 1
         changes = [(scouts_change(task.row, values, finished), tuning.flag(BY_SCOUTS))]
         if tuning.flag(LEARNED):
-            own = learned_change({**task.row, **(values if tuning.flag(BY_SCOUTS) else {})}, learned, rank, margin)
-            changes.append((own, True))
+            row = {**task.row, **(values if tuning.flag(BY_SCOUTS) else {})}
+            changes.append((learned_change(row, learned, by.rank, by.margin_percent), True))
         if context.writes:
             used = used_memory(used_mb, killed[killed > 0] / 1024.0)
             request_rows.keep(connection, task, finished, values, learned, used, context.now)
@@ -124,24 +121,23 @@ class TaskSizingAgent(Agent[TaskSizingOptions]):
         if task is None:
             counts["busy"] += 1
             return
-        change = None
+        asks, by = [], sizing_values(tuning.number)
         if tuning.flag(LEARNED):
             asks = request_rows.asks_of_kind(connection, task, context.now, self.options.kind_days)
-            change = kind_change(task.row, asks, tuning.number(MARGIN))
-        if change is None and tuning.flag(PRIOR):
-            change = self._prior(connection, context, task, tuning)
+        change = kind_change(task.row, asks, by.margin_percent)
+        if math.isnan(enough_of_kind(asks)) and tuning.flag(PRIOR):
+            change = self._prior(connection, context, task, by)
         counts["of_kind"] += change is not None
         self._make(connection, context, task, [(change, True)], counts)
 
     def _prior(
-        self, connection: sa.Connection, context: CycleContext, task: SizedTask, tuning: Tuning
+        self, connection: sa.Connection, context: CycleContext, task: SizedTask, by: SizingValues
     ) -> Change | None:
         """The change to the prior of the memory."""
         kind, wider = request_rows.used_of_kind(connection, task, context.now, self.options.kind_days)
-        limits = PriorLimits(tuning.number(PRIOR_RANK), tuning.number(MARGIN), tuning.number(PRIOR_LEAST))
         asked = float(task.row["ramcount"] or 0)
-        prior = memory_prior(kind, wider, asked, limits.rank, tuning.number(PRIOR_TASKS))
-        return prior_change(task.row, prior, task.kind, limits)
+        prior = memory_prior(kind, wider, asked, by.prior.rank, by.prior_tasks)
+        return prior_change(task.row, prior, task.kind, by.prior)
 
     def _read(self, connection: sa.Connection, context: CycleContext, number: int) -> SizedTask | None:
         """A task without a lock, where nothing is written."""

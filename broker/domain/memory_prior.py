@@ -52,6 +52,10 @@ class MemoryPrior:
     wider_tasks: int
     wider_jobs: int
 
+    def bounded_mb(self, least_share: float) -> float:
+        """What it asks for without a margin: from ``least_share`` of the request, above 0, to its reciprocal."""
+        return min(max(self.ask_mb, least_share * self.request_mb), self.request_mb / least_share)
+
 
 def used_memory(used_mb: Floats, killed_mb: Floats) -> UsedMemory:
     """The sums over jobs that finished, (n,), and that were killed for their memory, (k,); all positive."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from broker.domain.memory_prior import used_memory
-from broker.simulation.model.right_sizing import LEARNED_MARGIN, MemoryRecord, Requests, record_of_new
+from broker.simulation.model.right_sizing import MemoryRecord, Requests, record_of_new
 
 NEEDS = [1000.0, 1100.0, 1200.0, 1300.0, 5000.0]
 
@@ -27,7 +27,7 @@ def test_a_new_task_asks_for_what_is_enough_for_its_kind(by: Requests, needs: li
 def test_a_new_task_asks_by_the_prior_of_its_kind(by: Requests, known: int, is_asked: bool) -> None:
     used = [used_memory(np.full(5, 1000.0), np.empty(0))] * known
     record = record_of_new(by, [], used, used, 4000.0)
-    assert record.request_mb == (pytest.approx(LEARNED_MARGIN * 1000.0 * math.sqrt(2.0)) if is_asked else None)
+    assert record.request_mb == (pytest.approx(1.1 * 1000.0 * math.sqrt(2.0)) if is_asked else None)
     # its own jobs decide from the fifth on
     for _ in range(5):
         assert record.used is None
@@ -36,9 +36,20 @@ def test_a_new_task_asks_by_the_prior_of_its_kind(by: Requests, known: int, is_a
     assert record.used == used_memory(np.full(5, 1000.0), np.empty(0))
 
 
+def test_what_is_known_of_the_kind_comes_before_the_prior_as_in_the_agent() -> None:
+    used = [used_memory(np.full(5, 1000.0), np.empty(0))] * 2
+    assert record_of_new("prior", NEEDS, used, used, 4000.0).request_mb == pytest.approx(5500.0)
+
+
+@pytest.mark.parametrize(("used_mb", "asked"), [(1.0, 1000.0), (1e7, 16000.0)])
+def test_the_prior_is_bounded_by_the_request_as_in_the_agent(used_mb: float, asked: float) -> None:
+    used = [used_memory(np.full(5, used_mb), np.empty(0))] * 2
+    assert record_of_new("prior", [], used, used, 4000.0).request_mb == pytest.approx(1.1 * asked)
+
+
 @pytest.mark.parametrize(
     ("by", "after_five", "after_forty"),
-    [("scouts", 1100.0, 1100.0), ("learned", None, LEARNED_MARGIN * 1000.0), ("both", 1100.0, LEARNED_MARGIN * 1000.0)],
+    [("scouts", 1100.0, 1100.0), ("learned", None, 1.1 * 1000.0), ("both", 1100.0, 1.1 * 1000.0)],
 )
 def test_the_quantile_comes_after_the_scouts(by: Requests, after_five: float | None, after_forty: float) -> None:
     record = MemoryRecord()

@@ -101,8 +101,11 @@ def note_memory(job: Job, scenario: Scenario, tally: Tally, now_s: float, needs:
         state.memory_kills[job.index] = state.memory_kills.get(job.index, 0) + 1
         used_mb = job.memory_gb * 1024.0 * (1.0 + scenario.memory_slack)
     hours = (now_s - job.started_s) / 3600.0
-    tally.memory_asked_gb_h += job.memory_gb * hours
-    tally.memory_used_gb_h += used_mb / 1024.0 * hours
+    counted = tally.memory[int(max(0.0, job.started_s) // 3600.0)]
+    counted.asked_gb_h += job.memory_gb * hours
+    counted.used_gb_h += used_mb / 1024.0 * hours
+    counted.ran += 1
+    counted.killed += killed
     if state.memory_record is not None:
         needed = state.memory_record.ended(scenario.requests, used_mb, killed=killed)
         if needed is not None:

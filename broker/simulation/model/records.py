@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -137,10 +138,21 @@ class RunColumns:
 
 
 @dataclass
+class MemoryTally:
+    """What jobs held and used of memory, in GB h; how many ran, and how many were killed for it."""
+
+    asked_gb_h: float = 0.0
+    used_gb_h: float = 0.0
+    ran: int = 0
+    killed: int = 0
+
+
+@dataclass
 class Tally:
     """Totals that grow during a simulation, from its beginning.
 
-    Bytes over the WAN are noted with the instant at which a transfer ended.
+    Bytes over the WAN are noted with the instant at which a transfer ended, memory with the hour in which jobs started,
+    0 for those that run from the beginning.
     """
 
     wan_end_s: array[float] = field(default_factory=lambda: array("d"))
@@ -153,8 +165,7 @@ class Tally:
     no_space: int = 0
     over_memory: int = 0
     over_walltime: int = 0
-    memory_asked_gb_h: float = 0.0
-    memory_used_gb_h: float = 0.0
+    memory: dict[int, MemoryTally] = field(default_factory=lambda: defaultdict(MemoryTally))
     failed_stage_ins: int = 0
     failed_transfers: int = 0
     wasted_bytes: float = 0.0

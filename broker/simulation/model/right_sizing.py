@@ -5,18 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from broker.domain.memory_prior import UsedMemory, memory_prior, used_memory
 from broker.domain.quantiles import asked_memory_mb, enough_of_kind, learned_quantile
+from broker.domain.sizing_values import FIRST_JOBS, LAST_JOBS, SizingValues, sizing_values
+from broker.gdpconfig import Tuning
 
 Requests = Literal["asked", "scouts", "learned", "both", "prior"]
-#: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
-FIRST_JOBS, LAST_JOBS = 5, 1000
-LEARNED_RANK, LEARNED_LEAST, LEARNED_MARGIN = 95.0, 20, 1.1
-PRIOR_RANK, PRIOR_WEIGHT = 90.0, 2.0
+
+
+@cache
+def shipped_values() -> SizingValues:
+    """The values as they are shipped, by which requests are learned in every scenario."""
+    return sizing_values(Tuning.defaults().number)
 
 
 @dataclass
@@ -69,10 +74,11 @@ class MemoryRecord:
             self.request_mb = float(asked_memory_mb(1024.0 * np.array(self.finished)))
         if by == "scouts":
             return None
-        learned = learned_quantile(np.array(self.finished), np.array(self.killed), LEARNED_RANK, LEARNED_LEAST)
+        values = shipped_values()
+        learned = learned_quantile(np.array(self.finished), np.array(self.killed), values.rank, values.least_jobs)
         if math.isnan(learned.ask):
             return None
-        self.request_mb = LEARNED_MARGIN * learned.ask
+        self.request_mb = values.with_margin(learned.ask)
         return learned.ask
 
 
@@ -85,6 +91,8 @@ def record_of_new(
 ) -> MemoryRecord:
     """The record of a task that arrives; with learned requests its jobs ask for what is enough for its kind.
 
+    Where that is not known, they ask for the prior, bounded, in the order of the agent.
+
     Args:
         by: how its jobs get their requests.
         needs_mb: what tasks of its kind were found to need.
@@ -92,8 +100,9 @@ def record_of_new(
         wider: what those of the wider kind used, its own among them.
         request_mb: what it asks for.
     """
+    values = shipped_values()
     enough = math.nan if by == "scouts" else enough_of_kind([*needs_mb])
-    prior = memory_prior(kind, wider, request_mb, PRIOR_RANK, PRIOR_WEIGHT) if by == "prior" else None
-    if prior is not None:
-        enough = prior.ask_mb
-    return MemoryRecord(request_mb=None if math.isnan(enough) else LEARNED_MARGIN * enough)
+    if math.isnan(enough) and by == "prior":
+        prior = memory_prior(kind, wider, request_mb, values.prior.rank, values.prior_tasks)
+        enough = math.nan if prior is None else prior.bounded_mb(values.prior.least_share)
+    return MemoryRecord(request_mb=None if math.isnan(enough) else values.with_margin(enough))

@@ -10,9 +10,8 @@ from typing import Any, Literal
 from broker.domain.decisions import ColumnChange
 from broker.domain.memory_prior import MemoryPrior
 from broker.domain.quantiles import KIND_PART, Learned, enough_of_kind
+from broker.domain.sizing_values import FIRST_JOBS, LAST_JOBS, PriorLimits
 
-#: Finished jobs from which a task is looked at, and then each time that their number has doubled, up to the last.
-FIRST_JOBS, LAST_JOBS = 5, 1000
 _UNITS = {"ramcount": "MB", "cputime": "", "walltime": "", "outdiskcount": "", "workdiskcount": "MB",
           "iointensity": "kB/s", "diskio": "kB/s"}  # fmt: skip
 Source = Literal["scouts", "learned", "kind"]
@@ -27,21 +26,6 @@ class Change(ColumnChange):
     """
 
     source: Source = field(kw_only=True)
-
-
-@dataclass(frozen=True)
-class PriorLimits:
-    """How a prior becomes a request.
-
-    Attributes:
-        rank: percentile that it is worked out for.
-        margin_percent: that is added.
-        least_share: of the request below which no task asks, without the margin; nor for more than its reciprocal.
-    """
-
-    rank: float
-    margin_percent: float
-    least_share: float
 
 
 def is_due(finished: int, finished_then: int | None, *, is_asked: bool) -> bool:
@@ -102,7 +86,7 @@ def prior_change(
     """
     if prior is None or not _can_change(task):
         return None
-    bounded = min(max(prior.ask_mb, limits.least_share * prior.request_mb), prior.request_mb / limits.least_share)
+    bounded = prior.bounded_mb(limits.least_share)
     named = ", ".join(f"{name} {value}" for name, value in kind.items() if value != "")
     parts = [
         f"{tasks} tasks and {jobs} jobs of {which} need {value:.0f} MB at p{limits.rank:g}"

@@ -19,7 +19,8 @@ from broker.domain.arrays import Floats
 from broker.domain.instants import naive
 from broker.domain.memory_prior import UsedMemory
 from broker.domain.quantiles import Learned
-from broker.sizing.model.requests import FIRST_JOBS, LAST_JOBS, Change
+from broker.domain.sizing_values import FIRST_JOBS, LAST_JOBS
+from broker.sizing.model.requests import Change
 from broker.sizing.model.scout_values import DEFAULT_CORE_POWER, EndedJobs, TaskRequest, sample
 from broker.store.connection.tables import Names, TableCatalogue
 

@@ -195,6 +195,15 @@ def test_a_new_task_asks_by_the_prior_of_its_kind(
     assert size(shared)[1] == []
 
 
+def test_what_is_known_of_the_kind_stands_where_a_task_asks_for_just_that(shared: Database) -> None:
+    worked(shared, 0, PRIOR, LEARNED, asks={"ramcount": 1100})
+    others(shared, *[(500, *OWN[1:])] * 5)
+    with shared.begin() as connection:
+        connection.exec_driver_sql("UPDATE broker.request_learned SET ask_mb = 1000")
+    size(shared)
+    assert asked(shared)["ramcount"] == 1100
+
+
 def test_what_jobs_used_is_kept_for_the_tasks_after_it(shared: Database) -> None:
     worked(shared, 5, killed=1)
     size(shared)
