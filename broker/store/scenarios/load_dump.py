@@ -31,12 +31,8 @@ from broker.store.upkeep.cleanup_jobs import ARCHIVE_SCHEMA, ARCHIVE_TABLES
 from broker.store.upkeep.cleanup_rows import FAILURE_TABLES, LEARNED_TABLES
 
 REPLICA_TABLES = (
-    "dataset_replicas",
-    "file_replicas",
-    "dataset_metadata",
-    "container_contents",
-    "rucio_account_usage",
-    "rucio_local_usage",
+    *("dataset_replicas", "file_replicas", "dataset_metadata", "container_contents"),
+    *("rucio_account_usage", "rucio_local_usage"),
 )
 """Tables of ours that scenarios hold."""
 
