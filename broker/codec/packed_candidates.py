@@ -167,17 +167,35 @@ def unpack_names(legend: Legend | None, data: bytes | None) -> tuple[str, ...]:
     Raises:
         CandidatesCorruptError: damaged, of a newer version, or of another legend.
     """
-    if data is None or len(data) < _PACKED_HEAD.size or data[0] != _VERSION:
+    if data is None or data[:1] != bytes((_VERSION,)):
         return tuple(one.name for one in unpack_candidates(legend, data))
+    places = unpack_places(legend, data) or ()
+    return tuple(legend.names[at] for at in places) if legend is not None else ()
+
+
+def unpack_places(legend: Legend | None, data: bytes | None) -> tuple[int, ...] | None:
+    """The positions in the legend of the candidates that :func:`unpack_candidates` has; None where it has their names.
+
+    Raises:
+        CandidatesCorruptError: damaged, of a newer version, or of another legend.
+    """
+    if data is None or len(data) < _PACKED_HEAD.size or data[0] != _VERSION:
+        chosen = unpack_candidates(legend, data)
+        if isinstance(chosen, ChosenCandidates):
+            return tuple(chosen.place.tolist())
+        return None if chosen else ()
     _, _, size, _, checksum = _PACKED_HEAD.unpack_from(data)
     places = data[_PACKED_HEAD.size : _PACKED_HEAD.size + 2 * size]
     try:
         names = _legend(legend, data).names
         if len(places) != 2 * size or zlib.crc32(data[_PACKED_HEAD.size :]) != checksum:
             raise ValueError("their checksum is another one")
-        return tuple([names[at] for at in struct.unpack(f"<{size}H", places)])
-    except (ValueError, IndexError) as error:
+        found = struct.unpack(f"<{size}H", places)
+        if found and max(found) >= len(names):
+            raise ValueError(f"candidate {max(found)} of {len(names)}")
+    except ValueError as error:
         raise CandidatesCorruptError(f"damaged candidates: {error}") from error
+    return found
 
 
 def _legend(legend: Legend | None, data: bytes) -> Legend:

@@ -22,14 +22,14 @@ def codes_at(decisions: Sequence[Decision], queue: str) -> list[str | None]:
 
     None where a pseudo-queue of it was chosen, and where it was no candidate.
     """
-    places: dict[Legend, _Place | None] = {}
+    places: dict[Legend, PlaceInLegend | None] = {}
     found = []
     for one in decisions:
         reasons = one.rejected.reasons if isinstance(one.rejected, RejectedNames) else None
         place = None
         if reasons is not None and reasons.steps is None:
             if reasons.legend not in places:
-                places[reasons.legend] = _place(reasons.legend, queue)
+                places[reasons.legend] = place_in(reasons.legend, queue)
             place = places[reasons.legend]
         if reasons is None or place is None or place.is_refused(reasons):
             found.append(counts_of(one).by_queue.get(queue))
@@ -39,7 +39,7 @@ def codes_at(decisions: Sequence[Decision], queue: str) -> list[str | None]:
 
 
 @dataclass(frozen=True)
-class _Place:
+class PlaceInLegend:
     """The pseudo-queues of a queue in a legend, or a nucleus.
 
     Attributes:
@@ -83,13 +83,13 @@ class _Place:
         return max(codes, key=lambda code: order.index(code) if code in order else len(order))
 
 
-def _place(legend: Legend, queue: str) -> _Place | None:
+def place_in(legend: Legend, queue: str) -> PlaceInLegend | None:
     """Where a queue or nucleus is; None where its reason does not follow from its own candidates alone."""
     own = tuple(at for at, name in enumerate(legend.names) if unified_of(name) == queue)
     if not legend.groups:
         is_whole = len(legend.order) == len(legend.codes)
-        return _Place(queue, legend, own) if is_whole and not any("/" in name for name in legend.names) else None
+        return PlaceInLegend(queue, legend, own) if is_whole and not any("/" in name for name in legend.names) else None
     if any("/" not in legend.names[at] for at in own):
         return None
     of_group = tuple(at for at, group in enumerate(legend.groups) if group == queue)
-    return _Place(queue, legend, own) if own == of_group else None
+    return PlaceInLegend(queue, legend, own) if own == of_group else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.gdpconfig.catalogue import Catalogue, KeyEntry, UnknownKeyError, Value
 from broker.gdpconfig.publish import Published
-from broker.gdpconfig.values import BadRow, rows_in_scope
+from broker.gdpconfig.values import BadRow, RowId, rows_in_scope
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,14 @@ def all_states(published: Published, vo: str | None) -> tuple[KeyState, ...]:
         published: the version to look at.
         vo: VO of the tasks.
     """
-    catalogue = published.catalogue
-    with_row = sorted(rows_in_scope(catalogue, [row.row_id for row in published.rows], vo))
+    scope = _Scope.of(published, vo)
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    for name in sorted(scope.rows):
+        members[published.catalogue.require(name).key].append(name)
     states = []
-    for entry in catalogue:
-        members = [name for name in with_row if catalogue.require(name) is entry and name != entry.key]
-        states.append(_state(published, vo, entry, entry.key))
-        states.extend(_state(published, vo, entry, name) for name in members)
+    for entry in published.catalogue:
+        states.append(_state(published, scope, entry, entry.key))
+        states.extend(_state(published, scope, entry, name) for name in members[entry.key] if name != entry.key)
     return tuple(states)
 
 
@@ -61,7 +64,7 @@ def state_of(published: Published, name: str, vo: str | None) -> KeyState:
         UnknownKeyError: no such key.
     """
     entry = entry_named(published.catalogue, name)
-    return _state(published, vo, entry, name)
+    return _state(published, _Scope.of(published, vo), entry, name)
 
 
 def entry_named(catalogue: Catalogue, name: str) -> KeyEntry:
@@ -79,14 +82,28 @@ def entry_named(catalogue: Catalogue, name: str) -> KeyEntry:
     raise UnknownKeyError(name, catalogue.closest(name))
 
 
-def _state(published: Published, vo: str | None, entry: KeyEntry, name: str) -> KeyState:
-    usable = published.judged.usable
-    in_force = rows_in_scope(published.catalogue, usable, vo)
-    chosen = next((candidate for candidate in _fall_backs(entry, name) if candidate in in_force), None)
-    value = entry.default if chosen is None else usable[in_force[chosen]]
+@dataclass(frozen=True)
+class _Scope:
+    """The row that counts for each full name: of the rows whose value can be used, and of all rows."""
+
+    usable: Mapping[str, RowId]
+    rows: Mapping[str, RowId]
+
+    @classmethod
+    def of(cls, published: Published, vo: str | None) -> _Scope:
+        every = [row.row_id for row in published.rows]
+        return cls(
+            rows_in_scope(published.catalogue, published.judged.usable, vo),
+            rows_in_scope(published.catalogue, every, vo),
+        )
+
+
+def _state(published: Published, scope: _Scope, entry: KeyEntry, name: str) -> KeyState:
+    chosen = next((candidate for candidate in _fall_backs(entry, name) if candidate in scope.usable), None)
+    value = entry.default if chosen is None else published.judged.usable[scope.usable[chosen]]
     if entry.zero_means_default and value == 0:
         chosen, value = None, entry.default
-    row_id = rows_in_scope(published.catalogue, [row.row_id for row in published.rows], vo).get(name)
+    row_id = scope.rows.get(name)
     bad = next((b for b in published.bad_rows if (b.component, b.key, b.vo or "") == row_id), None)
     return KeyState(
         name=entry.pattern if entry.is_family and name == entry.key and not entry.bare else name,
@@ -94,7 +111,7 @@ def _state(published: Published, vo: str | None, entry: KeyEntry, name: str) -> 
         value=value,
         default=entry.default,
         set_by=chosen,
-        vo=None if chosen is None else in_force[chosen][2],
+        vo=None if chosen is None else scope.usable[chosen][2],
         bad=bad,
     )
 

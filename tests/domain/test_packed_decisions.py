@@ -15,6 +15,7 @@ from broker.codec.packed_candidates import (
     pack_candidates,
     pack_named_candidates,
     unpack_candidates,
+    unpack_places,
 )
 from broker.codec.packed_reasons import (
     FEASIBLE,
@@ -275,6 +276,7 @@ def test_decisions_packed_together_are_those_packed_alone(shapes: list[tuple[int
     for one, data in zip(batch, packed, strict=True):
         again = unpack_candidates(one.legend, data)
         assert (again == tuple(one), repr(again)) == (True, repr(one) if len(one) else "()")
+        assert unpack_places(one.legend, data) == tuple(one.place.tolist())
 
 
 @settings(max_examples=40)
@@ -302,6 +304,7 @@ def test_no_candidates_are_an_empty_sequence() -> None:
 def test_candidates_known_by_name_alone_need_no_legend() -> None:
     some = (Candidate("A", 2.5, {"f": 2.5}, True), Candidate("B", 1.0, {}))
     assert unpack_candidates(None, pack_named_candidates(some)) == some
+    assert unpack_places(None, pack_named_candidates(some)) is None
 
 
 PACKED = pack_candidates(
@@ -324,8 +327,9 @@ assert PACKED is not None
     ],
 )
 def test_damaged_candidates_are_refused(data: bytes, like: Legend | None) -> None:
-    with pytest.raises(CandidatesCorruptError):
-        unpack_candidates(like, data)
+    for unpack in (unpack_candidates, unpack_places):
+        with pytest.raises(CandidatesCorruptError):
+            unpack(like, data)
 
 
 @settings(max_examples=40)

@@ -158,9 +158,14 @@ def all_rules(asking: Asking) -> list[RuleOfBrokerage]:
     ]
 
 
+def profile_rules(config: Path | None) -> list[Rule]:
+    """The rules of :func:`all_rules`, without what was counted of them: nothing is read from the database."""
+    return [rule for name in sorted(brokerages_in_force(config)) for rule in chain_of(name, config)]
+
+
 def glossary(asking: Asking) -> Glossary:
     """Every code that a decision may give, with what is wrong; of a factor of the weight what it does."""
-    factors = {one.line.code: one.line.title for one in all_rules(asking)}
+    factors = {one.code: one.title for one in profile_rules(asking.config)}
     wrong = {code: some[0].reason.wrong for code, some in known_reasons().items()}
     return Glossary(codes=dict(sorted((factors | wrong).items())))
 
@@ -169,7 +174,7 @@ def is_code(code: str, config: Path | None) -> bool:
     """Whether a word is a reason code, or that of a weight in force, so that it has a page."""
     if reasons_of(code):
         return True
-    return any(rule.code == code for name in brokerages_in_force(config) for rule in chain_of(name, config))
+    return any(rule.code == code for rule in profile_rules(config))
 
 
 def reason_code(asking: Asking, code: str) -> ReasonCode:

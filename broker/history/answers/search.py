@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from broker.decisions.answers.reason_codes import all_rules, glossary
+from broker.decisions.answers.reason_codes import glossary, profile_rules
 from broker.errors import nearest
 from broker.grid.answers.queues import queues
 from broker.history.statements.task_facts import (
@@ -87,10 +87,10 @@ def _by_number(asking: Asking, wanted: str) -> Iterable[SearchHit]:
 
 
 def _by_name(asking: Asking, wanted: str, keys: Iterable[str]) -> list[SearchHit]:
-    lines = {line.queue: line for line in queues(asking).queues}
+    lines = {line.queue: line for line in queues(asking, with_decisions=False).queues}
     sites = {line.site for line in lines.values() if line.site}
     codes = glossary(asking).codes
-    rules = {one.line.rule: one.line.title for one in all_rules(asking)}
+    rules = {one.name: one.title for one in profile_rules(asking.config)}
     found = [
         SearchHit(kind="queue", name=name, said=f"{lines[name].status or 'unknown'}, site {lines[name].site or '-'}",
                   place=name)

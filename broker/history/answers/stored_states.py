@@ -11,11 +11,12 @@ from functools import cached_property
 import sqlalchemy as sa
 
 from broker.codec.decision_counts import NO_CANDIDATES, main_reasons
-from broker.codec.reason_at_queue import codes_at, counts_of
+from broker.codec.reason_at_queue import counts_of
 from broker.domain.decisions import StoredDecision
 from broker.domain.rejection_counts import RejectionCounts, rejection_counts
 from broker.history.answers.list_models import ReasonLine
-from broker.store.decisions.decision_rows import REASONS_ALONE, WITHOUT_WORK, by_id
+from broker.store.decisions.decision_rows import WITHOUT_WORK, by_id
+from broker.store.decisions.reason_reads import codes_at
 from broker.store.query_context import Asking
 from broker.store.summaries import chunk_states as states
 from broker.store.summaries.newest_states import StateSums, newest_states, state_sums
@@ -52,9 +53,7 @@ class Decided:
         wanted = [one for one in numbers if one in self._moments]
         if not wanted:
             return {}
-        found = by_id(self._connection, wanted, *self._span(wanted), REASONS_ALONE)
-        codes = codes_at([one.record.decision for one in found], queue)
-        return {one.id: code for one, code in zip(found, codes, strict=True) if code is not None}
+        return codes_at(self._connection, wanted, *self._span(wanted), queue)
 
     def _span(self, numbers: Sequence[int]) -> tuple[datetime, datetime]:
         moments = [self._moments[one] for one in numbers]

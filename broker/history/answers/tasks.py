@@ -16,7 +16,7 @@ from typing import Any
 
 from broker.classes.share_preference import ShareNode
 from broker.decisions.answers.decision_model import TaskFacts
-from broker.decisions.answers.reason_codes import all_rules, glossary, waiting_now
+from broker.decisions.answers.reason_codes import glossary, profile_rules, waiting_now
 from broker.domain.decisions import first_redecided
 from broker.domain.rejection_counts import unified_of
 from broker.domain.work import DroppedRow
@@ -306,6 +306,6 @@ def _shares(asking: Asking) -> set[str]:
 
 def _reasons(asking: Asking) -> set[str]:
     """What rules and steps may give, and what waits for now."""
-    unknown = {f"unknown_{one.line.rule}" for one in all_rules(asking)}
+    unknown = {f"unknown_{one.name}" for one in profile_rules(asking.config)}
     present = {code for _, *codes in waiting_now(asking) for code in codes if code}
     return {*glossary(asking).codes, *unknown, *present}

@@ -14,22 +14,20 @@ import sqlalchemy as sa
 from broker.history.statements.task_facts import COLUMNS, SELECTED, TaskSelection, selected_values
 from broker.store.connection.tables import TableCatalogue
 
+# A window over the chunks of a task at a brokerage, in the order of an index, so that nothing is joined with itself.
 _READ = """
     WITH selected AS (SELECT jeditaskid, status FROM {tasks} AS t {selected}),
     listed AS (
         SELECT jeditaskid, brokerage, datasetid, ramcount, outcome, reason, main_reason, waiting_since, last_seen_at,
-               assigned
+               max(last_seen_at) OVER own AS last_at,
+               min(waiting_since) FILTER (WHERE outcome <> 'brokered') OVER own AS first_waiting
         FROM broker.chunk_states WHERE last_seen_at > :seen_since
-    ), last AS (
-        SELECT DISTINCT ON (jeditaskid) jeditaskid, brokerage, max(last_seen_at) AS last_at,
-               min(waiting_since) FILTER (WHERE outcome <> 'brokered') AS waiting_since
-        FROM listed GROUP BY 1, 2 ORDER BY jeditaskid, max(last_seen_at) DESC, brokerage COLLATE "C"
+        WINDOW own AS (PARTITION BY jeditaskid, brokerage)
     ), shown AS (
-        SELECT DISTINCT ON (jeditaskid) jeditaskid, last.brokerage, last_at, last.waiting_since, outcome, reason,
+        SELECT DISTINCT ON (jeditaskid) jeditaskid, brokerage, last_at, first_waiting AS waiting_since, outcome, reason,
                CASE WHEN outcome <> 'brokered' THEN main_reason END AS main_reason
-        FROM listed JOIN last USING (jeditaskid)
-        WHERE listed.brokerage = last.brokerage AND (outcome <> 'brokered' OR last_seen_at = last_at)
-        ORDER BY jeditaskid, outcome = 'brokered',
+        FROM listed WHERE outcome <> 'brokered' OR last_seen_at = last_at
+        ORDER BY jeditaskid, last_at DESC, brokerage COLLATE "C", outcome = 'brokered',
             CASE WHEN outcome <> 'brokered' THEN coalesce(listed.waiting_since, last_seen_at) END,
             coalesce(datasetid, -1), coalesce(ramcount, -1)
     )
@@ -38,9 +36,9 @@ _READ = """
       AND (CAST(:reason AS text) IS NULL OR :reason IN (reason, main_reason))
       AND (CAST(:since AS timestamptz) IS NULL OR last_at >= :since)
       AND (CAST(:queue AS text) IS NULL OR EXISTS (
-        SELECT FROM listed, jsonb_object_keys(listed.assigned) AS place
-        WHERE listed.jeditaskid = shown.jeditaskid AND listed.brokerage = shown.brokerage
-          AND lower(split_part(place, '/', 1)) = lower(:queue)))
+        SELECT FROM broker.chunk_states AS placed, jsonb_object_keys(placed.assigned) AS place
+        WHERE placed.jeditaskid = shown.jeditaskid AND placed.brokerage = shown.brokerage
+          AND placed.last_seen_at > :seen_since AND lower(split_part(place, '/', 1)) = lower(:queue)))
     ORDER BY jeditaskid"""
 
 

@@ -1,0 +1,82 @@
+"""Why stored decisions did not choose one queue or nucleus, read without making the decisions.
+
+A list asks hundreds of decisions for one code each. Where that follows from the packed reasons and the places of the
+chosen candidates, nothing else of a row is unpacked; a row of another form is read as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+from broker.codec.packed_candidates import CandidatesCorruptError, unpack_places
+from broker.codec.packed_reasons import ReasonsCorruptError, unpack_reasons
+from broker.codec.reason_at_queue import PlaceInLegend, codes_at as codes_of, place_in
+from broker.domain.chosen_candidates import Legend
+from broker.store.connection.plain_rows import tuples
+from broker.store.decisions import legends
+from broker.store.decisions.decision_rows import REASONS_ALONE, by_id, unreadable
+
+_READ = text("""
+    SELECT id, legend, reasons, candidates FROM broker.stored_decisions
+    WHERE id = ANY(:ids) AND decided_at >= :first AND decided_at <= :last""")
+
+
+def codes_at(connection: Connection, ids: Sequence[int], first: datetime, last: datetime, queue: str) -> dict[int, str]:
+    """The reason with which a queue or nucleus went, by the number of each decision that did not choose it.
+
+    Args:
+        connection: to read from.
+        ids: numbers of the decisions.
+        first: no decision of them is older (aware).
+        last: none is newer (aware).
+        queue: unified queue or nucleus.
+
+    Raises:
+        DecisionUnreadable: one of them is damaged.
+        LegendUnreadable: what its positions stand for is.
+    """
+    rows = tuples(connection, _READ, {"ids": list(ids), "first": first, "last": last})
+    known = legends.read(connection, [legend for _, legend, *_ in rows if legend is not None])
+    found = _codes(rows, known, queue)
+    others = [number for number, *_ in rows if number not in found]
+    if others:
+        whole = by_id(connection, others, first, last, REASONS_ALONE)
+        codes = codes_of([one.record.decision for one in whole], queue)
+        found |= {one.id: code for one, code in zip(whole, codes, strict=True)}
+    return {number: code for number, code in found.items() if code is not None}
+
+
+def _codes(rows: Iterable[tuple[Any, ...]], known: Mapping[int, Legend], queue: str) -> dict[int, str | None]:
+    """The code of each row for which it follows from its packed form; None where the queue was chosen."""
+    places = {number: place_in(legend, queue) for number, legend in known.items()}
+    # much work is rejected alike
+    alike: dict[tuple[int, bytes], tuple[bool, str | None]] = {}
+    found: dict[int, str | None] = {}
+    for number, legend, reasons, candidates in rows:
+        place = None if legend is None or reasons is None else places.get(legend)
+        if place is None:
+            continue
+        key = legend, bytes(reasons)
+        try:
+            if key not in alike:
+                alike[key] = _code(place, key[1])
+            follows, code = alike[key]
+            if follows:
+                chosen = unpack_places(place.legend, None if candidates is None else bytes(candidates))
+                if chosen is not None:
+                    found[number] = code if set(place.candidates).isdisjoint(chosen) else None
+        except (ReasonsCorruptError, CandidatesCorruptError) as error:
+            raise unreadable(number, error) from error
+    return found
+
+
+def _code(place: PlaceInLegend, packed: bytes) -> tuple[bool, str | None]:
+    """Whether the code of the queue follows from the reasons of its own candidates, and that code."""
+    reasons = unpack_reasons(place.legend, packed)
+    follows = reasons.steps is None and not place.is_refused(reasons)
+    return follows, place.code(reasons) if follows else None
