@@ -70,7 +70,7 @@ def client(decided: tuple[Database, ApiServer]) -> Iterator[httpx.Client]:
         yield found
 
 
-def test_every_tool_answers_on_transactions_that_only_read(assistant: Assistant) -> None:
+def test_every_tool_answers_on_transactions_that_only_read(assistant: Assistant, transport: InProcess) -> None:
     statements: list[str] = []
 
     def look(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
@@ -87,11 +87,13 @@ def test_every_tool_answers_on_transactions_that_only_read(assistant: Assistant)
             found = await asked.call_tool(one.name, given)
             assert bool(found.is_error) == (one.name in NOT_THERE), (one.name, found.content)
 
-    sa.event.listen(sa.Engine, "before_cursor_execute", look)
+    # its own engine: servers of other tests in this process may write meanwhile
+    engine = transport.database.engine
+    sa.event.listen(engine, "before_cursor_execute", look)
     try:
         converse(assistant, talk)
     finally:
-        sa.event.remove(sa.Engine, "before_cursor_execute", look)
+        sa.event.remove(engine, "before_cursor_execute", look)
     assert len(statements) > 100
     assert [one for one in statements if not one.startswith("on ")] == []
 
