@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import ssl
 from datetime import UTC, datetime
@@ -11,8 +12,11 @@ from typing import Any
 import pytest
 import trustme
 from pydantic import ValidationError
+from stomp.exception import NotConnectedException
+from stomp.transport import Transport
 
-from agents.notifications.delivering import NotDelivered, deliver
+from agents.notifications.delivering import NotDelivered, deliver, publish_decisions
+from agents.notifications.stomp_delivering import Outgoing
 from broker.notifications.answers.findings import unreadable_secrets
 from broker.notifications.model.channels import StompChannel
 from broker.notifications.model.rules import NotificationSettings
@@ -67,6 +71,38 @@ def test_without_a_receipt_nothing_was_sent(fault: str, said: str) -> None:
         with pytest.raises(NotDelivered, match=said):
             deliver(channel(server.port), message(), NOW)
         assert deliver(channel(server.port), message(), NOW) == "receipt"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EBADF, "Bad file descriptor"),
+        BrokenPipeError(errno.EPIPE, "Broken pipe"),
+        AttributeError("'NoneType' object has no attribute 'sendall'"),
+        NotConnectedException(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_cut_that_the_sender_sees_first_keeps_the_receipts_that_came(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that reads closes the socket of the thread that sends: what that one sees depends on when."""
+    send, sent = Transport.send, list[bytes]()
+
+    def sending(self: Transport, frame: bytes) -> None:
+        if frame.startswith(b"SEND"):
+            sent.append(frame)
+            if len(sent) == 3:
+                raise error
+        send(self, frame)
+
+    monkeypatch.setattr(Transport, "send", sending)
+    with stomp_server() as server:
+        server.faults += ["", "cut"]
+        messages = [Outgoing(str(number), {}, b"{}") for number in range(3)]
+        found = publish_decisions(channel(server.port), messages)
+    assert len(sent) == 3 and found.confirmed == 1
+    assert "cut before the receipt" in str(found.failure)
 
 
 def test_a_server_that_is_silent_or_not_there_is_given_up_in_time() -> None:
