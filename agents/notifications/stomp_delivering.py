@@ -97,8 +97,8 @@ def publish(
         try:
             connection.connect(channel.username, password, with_connect_command=True)
             _await(heard, channel, "connected", left_s)
-            # The thread that reads closes the socket under this one at a cut, so that sending fails in any of these ways;
-            # what was heard until then says how far it came.
+            # The thread that reads closes the socket under this one at a cut, so that sending fails in any of these
+            # ways; what was heard until then says how far it came.
             with contextlib.suppress(StompException, OSError, AttributeError):
                 for one in messages:
                     connection.send(

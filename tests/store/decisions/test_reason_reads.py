@@ -38,8 +38,8 @@ def named(task: int) -> DecisionRecord:
 
 
 RECORDS = (
-    waiting(1), waiting(2, 0, 0, 0), waiting(3, 1, 0, 1), waiting(4, 0, -1, 1), chosen(5, 1), chosen(6, 2), chosen(7, 1, 2),
-    named(8),
+    waiting(1), waiting(2, 0, 0, 0), waiting(3, 1, 0, 1), waiting(4, 0, -1, 1), chosen(5, 1), chosen(6, 2),
+    chosen(7, 1, 2), named(8),
 )  # fmt: skip
 
 
