@@ -1,9 +1,10 @@
 """How good forecasts of starts are in the closed loop with drift: coverage, and loss against the usual wait.
 
 A simulated grid is steered by the code of the agents (profile ``seed``); its load rises and falls, and queues fail. At
-each hour forecasts are made from what is known then, by the code of the agent, and judged by what happened.
-``python -m benchmarks.bench_forecasts [--first 1] [--seeds 10] [--days 8] [--cores 500] [--processes 1]
-[--horizon 48]``.
+each hour forecasts are made from what is known then, by the code of the agent, and judged by what happened, but for
+those of the first days, while the load is new to it.
+``python -m benchmarks.bench_forecasts [--first 1] [--seeds 10] [--days 16] [--warm-up 8] [--cores 500]
+[--processes 1] [--horizon 48]``.
 With ``--rollouts 1`` the work is rolled out ahead at each look as well, so often, and the same forecasts are told with
 and without what that says.
 """
@@ -30,10 +31,13 @@ from broker.forecasts.model.subjects import columns_of  # noqa: E402
 from broker.simulation.model.rolling_out import Rolling  # noqa: E402
 
 
-def told_of(noted: Sequence[Awaited], settings: Settings, end_s: float, seed: int = 0) -> JudgedForecasts:
+def told_of(
+    noted: Sequence[Awaited], settings: Settings, end_s: float, seed: int = 0, warm_up_s: float = 0.0
+) -> JudgedForecasts:
     """The forecasts of what was noted, made at each look from what was known then, with what came of them.
 
-    Those that are made less than the horizon before the end are left out: of them only short waits would be known.
+    Those that are made before the end of the warm-up are left out, and those that are made less than the horizon before
+    the end: of the latter only short waits would be known.
     """
     subjects = columns_of([one.asked for one in noted])
     made, began = (np.array([getattr(one, name) for one in noted]) for name in ("made_s", "began_s"))
@@ -53,7 +57,7 @@ def told_of(noted: Sequence[Awaited], settings: Settings, end_s: float, seed: in
         asked = columns_of([noted[row].asked for row in here.tolist()])
         found = make_forecasts(asked, past, float(now), settings)
         told[here], usual[here] = found.quantiles_s, found.usual_s
-    whole = np.flatnonzero(made <= end_s - settings.horizon_s)
+    whole = np.flatnonzero((made >= warm_up_s) & (made <= end_s - settings.horizon_s))
     return JudgedForecasts(
         kind=subjects.kind[whole],
         subject=texts(f"{seed} {noted[row].asked.subject}" for row in whole.tolist()),
@@ -67,9 +71,15 @@ def told_of(noted: Sequence[Awaited], settings: Settings, end_s: float, seed: in
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is run: virtual days, cores, how forecasts are made, and how work is rolled out; None for not at all."""
+    """What is run.
+
+    Attributes:
+        days: of virtual time, of which the first ``warm_up_days`` are not judged.
+        rolling: how work is rolled out; None for not at all.
+    """
 
     days: float
+    warm_up_days: float
     cores: int
     settings: Settings
     rolling: Rolling | None = None
@@ -77,10 +87,11 @@ class Wanted:
 
 def one_seed(wanted: Wanted, seed: int) -> dict[str, JudgedForecasts]:
     """The forecasts of one run; where work is rolled out, those without what that says, too."""
-    noted, end_s = watched(seed, wanted.days, wanted.cores, rolling=wanted.rolling), wanted.days * 86_400.0
-    found = {"without": told_of(without_rollouts(noted), wanted.settings, end_s, seed)}
+    noted = watched(seed, wanted.days, wanted.cores, rolling=wanted.rolling)
+    end_s, warm_up_s = wanted.days * 86_400.0, wanted.warm_up_days * 86_400.0
+    found = {"without": told_of(without_rollouts(noted), wanted.settings, end_s, seed, warm_up_s)}
     if wanted.rolling is not None:
-        found["rolled out"] = told_of(noted, wanted.settings, end_s, seed)
+        found["rolled out"] = told_of(noted, wanted.settings, end_s, seed, warm_up_s)
     return found
 
 
@@ -132,7 +143,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=1, help="seed")
-    parser.add_argument("--days", type=float, default=8.0)
+    parser.add_argument("--days", type=float, default=16.0)
+    parser.add_argument("--warm-up", type=float, default=8.0, help="days")
     parser.add_argument("--cores", type=int, default=500)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--horizon", type=float, default=48.0, help="hours")
@@ -141,7 +153,7 @@ def main() -> None:
     given = parser.parse_args()
     settings = Settings(cases=given.cases, horizon_s=3600.0 * given.horizon)
     rolling = Rolling(hours=12.0, seeds=given.rollouts) if given.rollouts else None
-    wanted = Wanted(given.days, given.cores, settings, rolling)
+    wanted = Wanted(given.days, given.warm_up, given.cores, settings, rolling)
     with ProcessPoolExecutor(given.processes) as pool:
         found = list(pool.map(partial(one_seed, wanted), range(given.first, given.first + given.seeds)))
     for name in found[0]:

@@ -40,16 +40,22 @@ POLICY = "seed"
 NOBODY_CAME_S = 3600.0
 #: Parts of the time, and the parts of the work that arrive in them: the load is 0.6, 1.6, 0.6 and 1.2 of the usual.
 TIMES, WORK = (0.0, 0.25, 0.5, 0.75, 1.0), (0.0, 0.15, 0.55, 0.70, 1.0)
+#: After so many days the load does the same again.
+TURN_DAYS = 8.0
 
 
 def drifting(seed: int, days: float, cores: int) -> Scenario:
-    """A grid of 12 queues with outages whose load rises and falls."""
+    """A grid of 12 queues with outages whose load rises and falls, in whole turns."""
     size = GridParameters(
         days=days, queues=12, cores=cores, nuclei=2, users=30, load=0.95, warm_up_s=0.0, median_jobs=10,
         outage_mean_days=6.0,
     )  # fmt: skip
     made = generate(size, seed)
-    times, work = np.array(TIMES) * made.end_s, np.array(WORK) * made.end_s
+    turns = max(1, round(days / TURN_DAYS))
+    times, work = (
+        (np.arange(turns)[:, None] + np.array(parts[:-1])).ravel() / turns * made.end_s for parts in (TIMES, WORK)
+    )
+    times, work = np.append(times, made.end_s), np.append(work, made.end_s)
     moved = [dataclasses.replace(one, arrival_s=float(np.interp(one.arrival_s, work, times))) for one in made.tasks]
     return check(dataclasses.replace(made, tasks=tuple(sorted(moved, key=lambda one: one.arrival_s))))
 

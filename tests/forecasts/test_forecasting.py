@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from broker.domain.arrays import Floats, texts
+from broker.domain.arrays import Bools, Floats, texts
 from broker.forecasts.model.forecasting import CLUES, Past, Settings, Subjects, make_forecasts
 from broker.forecasts.model.wording import start_sentence
 
@@ -84,7 +84,7 @@ def test_old_cases_count_less() -> None:
     waited = np.where(np.arange(400) < 200, 60.0, 6000.0)
     made = np.where(np.arange(400) < 200, 0.0, 9 * DAY_S)
     told = make_forecasts(
-        subjects(np.array([600.0])), past(ahead, waited, made), 10 * DAY_S, Settings(cases=400)
+        subjects(np.array([600.0])), past(ahead, waited, made), 10 * DAY_S, Settings(cases=400, half_life_s=DAY_S)
     ).quantiles_s[0]
     assert told.tolist() == pytest.approx([6000.0] * 3)
 
@@ -115,6 +115,69 @@ def test_intervals_of_kinds_of_tasks_that_were_too_wide_are_narrower_after_few_s
     told = np.stack([waited / 9, waited, waited * 9], axis=1)
     one = subjects(ahead[:1], kind="task_kind")
     wide = dataclasses.replace(past(ahead, waited), kind=texts(["task_kind"] * 60), told_s=told)
-    low_s, _, high_s = make_forecasts(one, wide, 600.0, Settings(cases=60)).quantiles_s[0]
-    assert low_s > np.quantile(waited, 0.2)
-    assert high_s < np.quantile(waited, 0.8)
+    calm = make_forecasts(one, wide, 600.0, Settings(cases=60, step=0.0)).quantiles_s[0]
+    found = make_forecasts(one, wide, 600.0, Settings(cases=60)).quantiles_s[0]
+    # 50 hits of p50 below 10 min: the first 13 move an edge by 1 / 21 to 1 / 33, the others by 0.03, each times 0.1
+    by = np.exp(0.1 * (sum(1 / (n + 20) for n in range(1, 14)) + 37 * 0.03))
+    assert (found + 1.0) / (calm + 1.0) == pytest.approx([by, 1.0, 1.0 / by], rel=0.01)
+
+
+def moved(told_s: Floats, waited_s: Floats, is_known: Bools | None = None, step: float = 0.03) -> Floats:
+    """The factors by which p10, p50 and p90 are moved by what came of these forecasts (n, 3), made just now."""
+    count = len(waited_s)
+    ahead, others = drawn(400, 7)
+    calm = past(np.append(ahead, np.full(count, 1e9)), np.append(others, waited_s))
+    nothing, known = np.full((400, 3), NAN), np.ones(count, dtype=np.bool_) if is_known is None else is_known
+    seen = dataclasses.replace(
+        calm, told_s=np.concatenate([nothing, told_s]), is_known=np.append(np.ones(400, dtype=np.bool_), known),
+        made_s=np.full(400 + count, DAY_S) - np.append(np.zeros(400), waited_s),
+    )  # fmt: skip
+    one = subjects(np.array([1000.0]))
+    with_them = make_forecasts(one, seen, DAY_S, Settings(step=step)).quantiles_s[0]
+    without = make_forecasts(one, seen, DAY_S, Settings(step=0.0)).quantiles_s[0]
+    return np.asarray((with_them + 1.0) / (without + 1.0))
+
+
+def of_twenty(low_s: float = 300.0, high_s: float = 900.0) -> Floats:
+    return np.tile([low_s, 600.0, high_s], (20, 1))
+
+
+@pytest.mark.parametrize(
+    ("missed_below", "missed_above", "by"),
+    [(0, 0, (1.06, 1.0, 0.94)), (2, 2, (1.0, 1.0, 1.0)), (0, 6, (1.06, 1.0, 1.13)), (6, 0, (0.887, 1.0, 0.94))],
+)
+def test_each_edge_moves_by_what_it_missed_beyond_one_in_ten(
+    missed_below: int, missed_above: int, by: tuple[float, ...]
+) -> None:
+    waited = np.full(20, 600.0)
+    waited[:missed_below], waited[20 - missed_above :] = 299.0, 901.0
+    assert moved(of_twenty(), waited) == pytest.approx(by, rel=0.01)
+
+
+def test_a_wait_of_just_an_edge_is_no_miss() -> None:
+    assert moved(of_twenty(600.0, 600.0), np.full(20, 600.0)) == pytest.approx([1.06, 1.0, 0.94], rel=0.01)
+
+
+def test_an_edge_beyond_the_horizon_says_nothing_and_is_never_missed() -> None:
+    assert moved(of_twenty(high_s=np.inf), np.full(20, 1000.0)) == pytest.approx([1.06, 1.0, 1.0], rel=0.01)
+
+
+def test_an_edge_that_has_passed_without_a_start_is_missed_and_one_that_has_not_says_nothing() -> None:
+    none = np.zeros(20, dtype=np.bool_)
+    passed = moved(of_twenty(), np.full(20, 901.0), none)
+    assert passed == pytest.approx([1.06, 1.0, np.exp(20 * 0.03 * 0.9)], rel=0.01)
+    assert moved(of_twenty(), np.full(20, 899.0), none) == pytest.approx([1.06, 1.0, 1.0], rel=0.01)
+
+
+def test_a_thousand_that_were_decided_at_once_move_an_edge_as_far_as_a_hundred() -> None:
+    told = np.tile([300.0, 600.0, 900.0], (1000, 1))
+    found = moved(told, np.full(1000, 600.0))
+    assert found == pytest.approx([np.exp(100 * 0.03 * 0.1), 1.0, np.exp(-100 * 0.03 * 0.1)], rel=0.01)
+
+
+def test_misses_of_long_ago_are_forgotten() -> None:
+    ahead, waited = drawn(600, 4)
+    missed = dataclasses.replace(past(ahead, waited), told_s=np.stack([waited / 9, waited / 4, waited / 2], axis=1))
+    one = subjects(np.array([600.0]))
+    calm = make_forecasts(one, missed, 30 * DAY_S, Settings(step=0.0)).quantiles_s
+    assert make_forecasts(one, missed, 30 * DAY_S, Settings()).quantiles_s == pytest.approx(calm)
