@@ -134,6 +134,14 @@ def test_what_is_later_than_the_horizon_is_covered_where_that_was_told() -> None
     assert (told_sooner.resolved, told_sooner.covered, told_sooner.above) == (4, 0.0, 1.0)
 
 
+def test_nine_of_ten_are_meant_to_be_covered_where_p90_is_later_than_the_horizon() -> None:
+    closed, later = judged([50.0] * 3, list("abc"), (10.0, 60.0, 90.0)), judged([5.0], ["d"], (10.0, 60.0, math.inf))
+    both = JudgedForecasts(**{name: np.concatenate([vars(closed)[name], vars(later)[name]]) for name in vars(closed)})
+    found = {one.name: (one.told, one.covered, one.meant) for one in verdicts(both)}
+    assert found["p90 known"] == (3, 1.0, pytest.approx(0.8)) and found["p90 later"] == (1, 0.0, pytest.approx(0.9))
+    assert found["all"] == (4, 0.75, pytest.approx(0.825))
+
+
 def test_what_is_open_counts_only_once_it_is_too_late() -> None:
     verdict = verdicts(judged([20.0, 40.0], ["a", "b"], (10.0, 20.0, 30.0), known=False))[0]
     assert (verdict.resolved, verdict.censored, verdict.covered) == (0, 2, 0.0)

@@ -13,7 +13,7 @@ from broker.forecasts.pages.forecasts import forecasts_sentence
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 LINE = ForecastLine(kind="task", subject="1", jeditaskid=1, p50_s=60.0, sentence="starts")
 CHECK = ForecastCheck(now=NOW, since=NOW, queue=None, verdicts=())
-SOME = ForecastVerdict.model_construct(name="all", resolved=1200, covered_percent=79.5)
+SOME = ForecastVerdict.model_construct(name="all", resolved=1200, covered_percent=79.5, meant_percent=82.5)
 
 
 def lines(*found: ForecastLine) -> ForecastLines:
@@ -34,5 +34,5 @@ def test_it_says_how_much_is_known_and_how_good_it_was() -> None:
     unknown = LINE.model_copy(update={"unknown": "why", "p50_s": None})
     assert forecasts_sentence(lines(LINE, unknown), CHECK) == "1 of 2 starts are known. No forecast was judged yet."
     judged = CHECK.model_copy(update={"verdicts": (SOME,)})
-    said = "1 of 1 starts are known. Of 1,200 that were judged, 79.5 % lay between p10 and p90; 80 % are meant."
+    said = "1 of 1 starts are known. Of 1,200 that were judged, 79.5 % lay between p10 and p90; 82.5 % are meant."
     assert forecasts_sentence(lines(LINE), judged) == said

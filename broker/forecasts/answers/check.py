@@ -1,4 +1,4 @@
-"""How good forecasts were: coverage of the 80 % interval, and loss against the usual wait."""
+"""How good forecasts were: coverage of the interval from p10 to p90, and loss against the usual wait."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ class ForecastVerdict(Answer):
     """How good some forecasts were.
 
     Attributes:
-        name: ``all``, a kind, or a horizon by p50.
+        name: ``all``, a kind, a horizon by p50, ``p90 known`` (within the horizon) or ``p90 later``.
         told: how many.
         resolved: those that started, or did not within the horizon.
         censored: those that ended without a start, or are open.
         subjects: tasks, lines and kinds of which they are.
-        covered_percent: per cent of the resolved ones within p10 and p90; wanted are 78 to 82. Null without any.
+        covered_percent: per cent of the resolved ones within p10 and p90. Null without any.
+        meant_percent: per cent that right forecasts cover: 80 where p90 is known, 90 where it is beyond the horizon.
+            Wanted are at most 2 more or less.
         low_percent: lower end of its 95 % interval in per cent, with the forecasts of a subject as one cluster.
         high_percent: upper end of it in per cent.
         below_percent: per cent that started before p10.
@@ -35,6 +37,7 @@ class ForecastVerdict(Answer):
     censored: int
     subjects: int
     covered_percent: float | None
+    meant_percent: float | None
     low_percent: float | None
     high_percent: float | None
     below_percent: float | None
@@ -47,7 +50,7 @@ class ForecastCheck(Answer):
     """What came of the forecasts that were made between two instants.
 
     Attributes:
-        verdicts: of all, by kind and by horizon.
+        verdicts: of all, by kind, by horizon, and by whether p90 is known.
     """
 
     now: datetime
@@ -70,6 +73,7 @@ def _shown(one: Verdict) -> ForecastVerdict:
     return ForecastVerdict(
         **{name: getattr(one, name) for name in ("name", "told", "resolved", "censored", "subjects")},
         covered_percent=_percent(one.covered),
+        meant_percent=_percent(one.meant),
         low_percent=_percent(low),
         high_percent=_percent(high),
         below_percent=_percent(one.below),

@@ -114,19 +114,21 @@ def check(
 
 def _show_check(found: ForecastCheck, days: float) -> None:
     columns = (
-        "of", "told", "resolved", "censored", "covered %", Column("95 % interval", give_up=2),
-        Column("below %", give_up=4), Column("above %", give_up=3), "loss", Column("of p50", give_up=1),
+        "of", "told", "resolved", "censored", "covered %", Column("meant %", give_up=5),
+        Column("95 % interval", give_up=2), Column("below %", give_up=4), Column("above %", give_up=3), "loss",
+        Column("of p50", give_up=1),
     )  # fmt: skip
     rows = [
         (
             one.name, one.told, one.resolved, one.censored, _or_dash(one.covered_percent),
+            _or_dash(one.meant_percent),
             "-" if one.low_percent is None else f"{one.low_percent} to {one.high_percent}",
             _or_dash(one.below_percent), _or_dash(one.above_percent), _or_dash(one.loss_part),
             _or_dash(one.middle_loss_part),
         )
         for one in found.verdicts
     ]  # fmt: skip
-    print_table(columns, rows, title=f"Forecasts of {days:g} days: wanted are 78 to 82 % covered, loss 0.7 or less")
+    print_table(columns, rows, title=f"Forecasts of {days:g} days: wanted are 2 % from what is meant, loss 0.7 or less")
     if not found.verdicts:
         remark("no forecast was told in this time")
 

@@ -12,6 +12,10 @@ from broker.domain.arrays import Bools, Floats, Texts
 from broker.forecasts.model.forecasting import HORIZON_NAMES, LEVELS, horizon_of
 
 ALL = "all"
+#: Whose p90 lies within the horizon, and whose is later: the latter is missed below only.
+CLOSED, OPEN = "p90 known", "p90 later"
+#: Which part a right forecast of these covers.
+_MEANT_CLOSED, _MEANT_OPEN = float(LEVELS[2] - LEVELS[0]), 1.0 - float(LEVELS[0])
 #: Half-width of a 95 % interval in standard errors.
 _Z = 1.96
 
@@ -51,6 +55,8 @@ class Verdict:
         subjects: of how many tasks or lines they are.
         covered: part of the resolved ones, and of those open longer than their upper edge, in the 80 % interval; NaN
             without any.
+        meant: which part right forecasts cover: 0.8 of those whose p90 lies within the horizon, 0.9 of the others,
+            which are missed below only.
         covered_between: its 95 % interval, subjects as clusters.
         below, above: parts outside of it.
         loss_part: pinball loss, mean of the three quantiles, over that of the usual wait told in place of each.
@@ -63,6 +69,7 @@ class Verdict:
     censored: int
     subjects: int
     covered: float
+    meant: float
     covered_between: tuple[float, float]
     below: float
     above: float
@@ -71,7 +78,7 @@ class Verdict:
 
 
 def verdicts(found: JudgedForecasts) -> list[Verdict]:
-    """Of all, by kind, and by horizon."""
+    """Of all, by kind, by horizon, and by whether p90 lies within it."""
     told = ~np.isnan(found.told_s[:, 1])
     return [_verdict(name, found, rows) for name, rows in _groups(found, told)]
 
@@ -83,6 +90,9 @@ def _groups(found: JudgedForecasts, told: Bools) -> Iterator[tuple[str, Bools]]:
     horizon = horizon_of(found.told_s[:, 1])
     for place, name in enumerate(HORIZON_NAMES):
         yield name, told & (horizon == place)
+    is_open = np.isinf(found.told_s[:, 2])
+    yield CLOSED, told & ~is_open
+    yield OPEN, told & is_open
 
 
 def _verdict(name: str, found: JudgedForecasts, rows: Bools) -> Verdict:
@@ -104,6 +114,7 @@ def _verdict(name: str, found: JudgedForecasts, rows: Bools) -> Verdict:
         censored=int((~known).sum()),
         subjects=len(np.unique(clusters)),
         covered=part,
+        meant=_meant(np.isinf(told[:, 2])[counted]),
         covered_between=(max(0.0, part - half), min(1.0, part + half)),
         below=_mean(below[counted]),
         above=_mean(above[counted]),
@@ -114,6 +125,11 @@ def _verdict(name: str, found: JudgedForecasts, rows: Bools) -> Verdict:
 
 def _mean(values: Bools) -> float:
     return float(values.mean()) if len(values) else math.nan
+
+
+def _meant(is_open: Bools) -> float:
+    """What right forecasts cover, of which these have no upper edge; NaN without any."""
+    return float(np.where(is_open, _MEANT_OPEN, _MEANT_CLOSED).mean()) if len(is_open) else math.nan
 
 
 def clustered_error(values: Floats, clusters: Texts) -> float:

@@ -69,5 +69,5 @@ def forecasts_sentence(found: ForecastLines, check: ForecastCheck) -> str:
     verdict = next((one for one in check.verdicts if one.name == "all"), None)
     if verdict is None or verdict.covered_percent is None:
         return f"{said} No forecast was judged yet."
-    covered = f"{verdict.covered_percent:g} % lay between p10 and p90; 80 % are meant"
+    covered = f"{verdict.covered_percent:g} % lay between p10 and p90; {verdict.meant_percent:g} % are meant"
     return f"{said} Of {verdict.resolved:,} that were judged, {covered}."
