@@ -33,9 +33,9 @@ _UNKNOWN, _OTHER_CELL, _OTHER_SITUATION = 3.0, 1.0, 1.0
 HORIZONS_S = (600.0, 3600.0, 21_600.0)
 HORIZON_NAMES = ("< 10 min", "< 1 h", "< 6 h", "later")
 #: The part that is meant to be missed at each edge, and after how many seconds what was missed counts 1 / e.
-_MISSED, _MISSES_FADE_S = float(LEVELS[0]), 86_400.0
+_MISSED, _MISSES_FADE_S = float(LEVELS[0]), 259_200.0
 #: Where more edges than that were decided lately, they move it together as far as so many would.
-_MOST_DECIDED = 100.0
+_MOST_DECIDED = 300.0
 #: Of these kinds few start, so that edges would stay where they begin: the n-th moves them by 1 / (n + this) at least.
 _FIRST_STARTS = {"task_kind": 20}
 #: Subjects that are compared at once: bounds the memory.
