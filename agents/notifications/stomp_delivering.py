@@ -19,7 +19,7 @@ from broker.notifications.model.channels import StompChannel
 
 try:
     import stomp
-    from stomp.exception import StompException
+    from stomp.exception import NotConnectedException, StompException
 except ImportError:  # the extra is not installed
     stomp = None
 
@@ -97,9 +97,8 @@ def publish(
         try:
             connection.connect(channel.username, password, with_connect_command=True)
             _await(heard, channel, "connected", left_s)
-            # The thread that reads closes the socket under this one at a cut, so that sending fails in any of these
-            # ways; what was heard until then says how far it came.
-            with contextlib.suppress(StompException, OSError, AttributeError):
+            # where the connection is cut meanwhile, what was heard until then says how far it came
+            with contextlib.suppress(StompException):
                 for one in messages:
                     connection.send(
                         channel.destination, one.body, content_type="application/json", headers=_headers(channel, one)
@@ -113,7 +112,7 @@ def publish(
         except StompException:
             what = "not reached, not trusted, or the connection was cut"
             return Published(confirmed, StompFailed(what, channel.where, "see whether it runs, and its certificate"))
-        with contextlib.suppress(StompException, OSError):  # it has the messages: the rest is politeness
+        with contextlib.suppress(StompException, queue.Empty):  # it has the messages: the rest is politeness
             connection.disconnect()
             heard.said.get(timeout=GOODBYE_S)
     return Published(confirmed)
@@ -144,6 +143,7 @@ def _connection(channel: StompChannel, heard: _Heard, left_s: Callable[[], float
         return threads[-1]
 
     made.transport.override_threading(begin)
+    made.transport.send = _telling_cuts(made.transport.send)
     made.set_listener("heard", heard)
     if channel.security == "tls":
         made.set_ssl([at], ca_certs=None if channel.ca_file is None else str(channel.ca_file))
@@ -159,6 +159,18 @@ def _connection(channel: StompChannel, heard: _Heard, left_s: Callable[[], float
         _cut(made)
         for thread in threads:
             thread.join(GOODBYE_S)
+
+
+def _telling_cuts(send: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Send a frame; a cut is told in one way, whether the thread that reads has just closed or dropped the socket."""
+
+    def sending(frame: bytes) -> None:
+        try:
+            send(frame)
+        except (OSError, AttributeError) as error:
+            raise NotConnectedException from error
+
+    return sending
 
 
 def _cut(made: Any) -> None:

@@ -23,6 +23,7 @@ class StompServer:
         faults: what it does to the next messages instead of giving a receipt: ``cut``, ``silent``, ``error``,
             ``malformed``.
         users: who may log in, with their passwords; empty: everybody.
+        answers_goodbyes: whether it gives a receipt for DISCONNECT, or waits.
     """
 
     port: int = 0
@@ -30,6 +31,7 @@ class StompServer:
     connected: list[dict[str, str]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
+    answers_goodbyes: bool = True
     ending: threading.Event = field(default_factory=threading.Event)
 
 
@@ -97,7 +99,7 @@ def stomp_server(tls: ssl.SSLContext | None = None, port: int = 0, **users: str)
                         self.wfile.flush()
                         return None
                     self.say(f"RECEIPT\nreceipt-id:{headers['receipt']}\n\n")
-                elif command == "DISCONNECT":
+                elif command == "DISCONNECT" and found.answers_goodbyes:
                     return self.say(f"RECEIPT\nreceipt-id:{headers.get('receipt', '')}\n\n")
             return None
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from stomp.exception import NotConnectedException
 from stomp.transport import Transport
 
+from agents.notifications import stomp_delivering
 from agents.notifications.delivering import NotDelivered, deliver, publish_decisions
 from agents.notifications.stomp_delivering import Outgoing
 from broker.notifications.answers.findings import unreadable_secrets
@@ -103,6 +104,14 @@ def test_a_cut_that_the_sender_sees_first_keeps_the_receipts_that_came(
         found = publish_decisions(channel(server.port), messages)
     assert len(sent) == 3 and found.confirmed == 1
     assert "cut before the receipt" in str(found.failure)
+
+
+def test_what_has_its_receipt_is_sent_whether_or_not_the_goodbye_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stomp_delivering, "GOODBYE_S", 0.01)
+    with stomp_server() as server:
+        server.answers_goodbyes = False
+        found = publish_decisions(channel(server.port), [Outgoing("1", {}, b"{}")])
+    assert (found.confirmed, found.failure, len(server.sent)) == (1, None, 1)
 
 
 def test_a_server_that_is_silent_or_not_there_is_given_up_in_time() -> None:
