@@ -128,7 +128,9 @@ def _show_check(found: ForecastCheck, days: float) -> None:
         )
         for one in found.verdicts
     ]  # fmt: skip
-    print_table(columns, rows, title=f"Forecasts of {days:g} days: wanted are 2 % from what is meant, loss 0.7 or less")
+    print_table(
+        columns, rows, title=f"Forecasts of {days:g} days: wanted within 2 % of what is meant, loss at most 0.7"
+    )
     if not found.verdicts:
         remark("no forecast was told in this time")
 

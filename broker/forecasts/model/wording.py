@@ -10,14 +10,17 @@ def start_sentence(low_s: float, middle_s: float, high_s: float, horizon_s: floa
 
     >>> start_sentence(60.0, 754.0, math.inf, 172_800.0)
     'starts in about 13 min; with 90 % not within 60 s, perhaps in more than 48 h from then'
+    >>> start_sentence(60.0, math.inf, math.inf, 172_800.0)
+    'starts in more than 48 h; with 90 % not within 60 s from then'
     """
     if math.isinf(low_s):
         return f"starts in more than {duration(horizon_s)}"
-    middle = f"in about {duration(middle_s)}" if math.isfinite(middle_s) else f"in more than {duration(horizon_s)}"
+    if math.isinf(middle_s):
+        return f"starts in more than {duration(horizon_s)}; with 90 % not within {duration(low_s)} from then"
+    middle = f"starts in about {duration(middle_s)}"
     if math.isinf(high_s):
-        late = f"perhaps in more than {duration(horizon_s)}"
-        return f"starts {middle}; with 90 % not within {duration(low_s)}, {late} from then"
-    return f"starts {middle}; with 80 % between {duration(low_s)} and {duration(high_s)} from then"
+        return f"{middle}; with 90 % not within {duration(low_s)}, perhaps in more than {duration(horizon_s)} from then"
+    return f"{middle}; with 80 % between {duration(low_s)} and {duration(high_s)} from then"
 
 
 def duration(seconds: float) -> str:
