@@ -139,6 +139,8 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--rollouts", type=int, default=0, help="of each look; 0 for none")
     given = parser.parse_args()
+    if given.warm_up + given.horizon / 24.0 >= given.days:
+        parser.error("nothing would be judged: --days must be more than --warm-up and --horizon together")
     settings = Settings(cases=given.cases, horizon_s=3600.0 * given.horizon)
     rolling = Rolling(hours=12.0, seeds=given.rollouts) if given.rollouts else None
     wanted = Wanted(given.days, given.warm_up, given.cores, settings, rolling)

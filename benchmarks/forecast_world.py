@@ -51,13 +51,15 @@ def drifting(seed: int, days: float, cores: int) -> Scenario:
         outage_mean_days=6.0,
     )  # fmt: skip
     made = generate(size, seed)
-    turns = max(1, round(days / TURN_DAYS))
-    times, work = (
-        (np.arange(turns)[:, None] + np.array(parts[:-1])).ravel() / turns * made.end_s for parts in (TIMES, WORK)
-    )
-    times, work = np.append(times, made.end_s), np.append(work, made.end_s)
-    moved = [dataclasses.replace(one, arrival_s=float(np.interp(one.arrival_s, work, times))) for one in made.tasks]
+    turn_s = made.end_s / max(1, round(days / TURN_DAYS))
+    moved = [dataclasses.replace(one, arrival_s=_drifted(one.arrival_s / turn_s) * turn_s) for one in made.tasks]
     return check(dataclasses.replace(made, tasks=tuple(sorted(moved, key=lambda one: one.arrival_s))))
+
+
+def _drifted(turns: float) -> float:
+    """When what arrives at an even load after so many turns arrives at the load that rises and falls, in turns."""
+    whole, part = divmod(turns, 1.0)
+    return whole + float(np.interp(part, WORK, TIMES))
 
 
 @dataclass
