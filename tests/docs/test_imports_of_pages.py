@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
+from tests.docs.source_tree import ROOT, files, shown
+
+PAGES = files("docs", suffix=".md")
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OURS = ("broker", "agents", "gridbroker_client")
 
@@ -50,7 +51,7 @@ def pages() -> str:
     return "".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=shown)
 def test_each_name_that_a_page_imports_is_there(page: Path, pages: str) -> None:
     assert missing(page.read_text(encoding="utf-8"), pages) == []
 
