@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from broker.simulation.answers.figures_of_merit import FIGURES, cell, told
 from broker.simulation.commands.kept_cases import KeptCases
 from broker.simulation.commands.running import run_cases
 from broker.simulation.commands.simulate import grid_of, size_of
-from broker.simulation.model.comparing import PRIMARY, Case, Comparison, compare
+from broker.simulation.model.comparing import PRIMARY, Case, Comparison, ScenarioOf, compare
 from broker.simulation.model.limits_of_work import delivered_bound, mean_wait_bound_s
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,7 +37,13 @@ def cases_of(asked: Mapping[str, Any], one: Mapping[str, Any]) -> list[Case]:
     sized = size_of(size["days"], size["queues"], size["cores"], one.get("load"), size["warm_up"])
     made = grid_of(None, str(one["grid"]), sized)
     seeds = range(asked["first_seed"], asked["first_seed"] + asked["seeds"])
-    return [Case(policy, policy, seed, made) for seed in seeds for policy in asked["policies"]]
+    rows = asked["sets"][one["policies"]] if "policies" in one else [{"label": policy} for policy in asked["policies"]]
+    return [_case(row, seed, made) for seed in seeds for row in rows]
+
+
+def _case(row: Mapping[str, Any], seed: int, made: ScenarioOf) -> Case:
+    """A policy by its name, or a profile with values of keys under a label of its own."""
+    return Case(row["label"], row.get("policy", row["label"]), seed, made, tuple(sorted(row.get("set", {}).items())))
 
 
 def bounds(cases: Sequence[Case]) -> str:
@@ -124,11 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tables.append(table(one["name"], compared, bounds(cases)))
         print(tables[-1], flush=True)
     if given.write:
-        names = [str(one["name"]) for one in asked["cells"]]
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables, names), encoding="utf-8")
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables, asked["cells"]), encoding="utf-8")
 
 
-def written(page: str, tables: Sequence[str], names: Sequence[str]) -> str:
+def written(page: str, tables: Sequence[str], cells: Sequence[Mapping[str, Any]]) -> str:
     """The page with these tables in place of the ones of their names; other cells keep theirs, unknown ones go.
 
     Before them stands what all of them say together (:func:`summary`).
@@ -137,23 +142,28 @@ def written(page: str, tables: Sequence[str], names: Sequence[str]) -> str:
     inside, after = rest.split(END)
     there = {part.split("\n", 1)[0]: f"### {part.rstrip()}\n" for part in inside.split("### ")[1:]}
     there |= {one.split("\n", 1)[0].removeprefix("### "): one for one in tables}
+    names = [str(one["name"]) for one in cells]
     kept = {name: there[name] for name in names if name in there}
-    parts = [summary(kept, [name for name in names if name not in kept]), *kept.values()]
+    own = {str(one["name"]) for one in cells if "policies" in one}
+    parts = [summary(kept, [name for name in names if name not in kept], own), *kept.values()]
     return before + BEGIN + "\n" + "\n".join(parts) + "\n" + END + after
 
 
-def summary(tables: Mapping[str, str], missing: Sequence[str]) -> str:
+def summary(tables: Mapping[str, str], missing: Sequence[str], uncounted: Collection[str] = ()) -> str:
     """What the tables say together: seeds of each, cells that were not run, and verdicts by policy, counted.
 
     Args:
         tables: by the name of the cell.
         missing: names of cells without a table.
+        uncounted: names of cells with policies of their own, whose verdicts are not counted.
     """
     by_seeds: dict[str, list[str]] = {}
     found: dict[str, list[list[str]]] = {}
     for name, text in tables.items():
         seeds = re.search(r"^(\d+) seeds?\b", text, re.MULTILINE)
         by_seeds.setdefault(seeds[1] if seeds else "an unknown number of", []).append(name)
+        if name in uncounted:
+            continue
         for policy, said in re.findall(r"^\| (\w+) \|(?:[^|]*\|){2} ([^|]*:[^|]*) \|", text, re.MULTILINE):
             found.setdefault(policy, []).append([_word(one) for one in said.split(";")])
     ran = [f"With {seeds} seeds: {'; '.join(names)}." for seeds, names in by_seeds.items()]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from benchmarks import evidence
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.simulation.model import stresses
 from broker.simulation.model.comparing import Comparison
 from broker.simulation.model.errors import SimulationError
@@ -56,10 +57,11 @@ def test_what_can_be_done_is_what_the_clairvoyant_schedule_does() -> None:
 
 def test_cells_that_are_made_anew_replace_their_own_tables_only() -> None:
     page = f"text\n{evidence.BEGIN}\n### calm\nold\n\n### gone\nold\n\n{evidence.END}more\n"
-    made = evidence.written(page, ["### full\nnew\n"], ["calm", "full"])
+    cells = [{"name": "calm"}, {"name": "full"}]
+    made = evidence.written(page, ["### full\nnew\n"], cells)
     said = "With an unknown number of seeds: calm; full. All cells were run.\n"
     assert made == f"text\n{evidence.BEGIN}\n{said}\n### calm\nold\n\n### full\nnew\n\n{evidence.END}more\n"
-    assert evidence.written(made, ["### calm\nnew\n"], ["calm", "full"]).count("new") == 2
+    assert evidence.written(made, ["### calm\nnew\n"], cells).count("new") == 2
 
 
 def test_what_the_tables_say_together_is_counted_in_them() -> None:
@@ -73,12 +75,13 @@ def test_what_the_tables_say_together_is_counted_in_them() -> None:
     fewer = {**tables, "full": tables["full"].replace(f"{seeds} seeds.", "3 seeds.")}
     all_run = f"With {seeds} seeds: calm. With 3 seeds: full. All cells were run.\n"
     assert evidence.summary(fewer, []).startswith(all_run)
+    assert "\n| flow | 1 | 1, 0, 0, 0 | " in evidence.summary(tables, [], {"full"})
 
 
 def test_the_page_says_together_what_its_tables_say() -> None:
     page = evidence.PAGE.read_text(encoding="utf-8")
     asked = yaml.safe_load((evidence.ROOT / "benchmarks/evidence.yaml").read_text(encoding="utf-8"))
-    assert evidence.written(page, [], [str(one["name"]) for one in asked["cells"]]) == page
+    assert evidence.written(page, [], asked["cells"]) == page
 
 
 def test_the_page_has_its_marks_and_every_cell_a_grid() -> None:
@@ -88,7 +91,20 @@ def test_the_page_has_its_marks_and_every_cell_a_grid() -> None:
     assert {one["grid"] for one in asked["cells"]} <= set(GRIDS)
     for one in asked["cells"]:
         cases = evidence.cases_of(asked, one)
-        assert len(cases) == asked["seeds"] * len(asked["policies"]) and cases[0].seed == 101
+        rows = asked["sets"][one["policies"]] if "policies" in one else asked["policies"]
+        assert len(cases) == asked["seeds"] * len(rows) and cases[0].seed == 101
+
+
+def test_profiles_with_what_is_learned_have_the_keys_of_gdpconfig() -> None:
+    asked = yaml.safe_load((evidence.ROOT / "benchmarks/evidence.yaml").read_text(encoding="utf-8"))
+    (cell,) = [one for one in asked["cells"] if one["name"] == "seed and what is learned, calm"]
+    cases = {case.label: case for case in evidence.cases_of(asked, cell) if case.seed == 101}
+    assert next(iter(cases)) == "seed" and cases["seed"].values == ()
+    assert {case.policy for case in cases.values()} == {"seed"}
+    both = dict(cases["seed, all of these"].values)
+    for label, case in cases.items():
+        assert dict(case.values).items() <= both.items(), label
+    assert both["LEARNED_TRIAL_JOBS"] == 3 and set(both) <= {entry.key for entry in shipped_catalogue()}
 
 
 @pytest.mark.slow
