@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.flow_problems import grid_problem
 from broker.flow.model.cycle import greedy
-from broker.flow.model.problem import cost_parts, pairs_of
+from broker.flow.model.problem import FlowPairs, binding_of, cost_parts, pairs_of, rows_of
 from broker.flow.model.program import FlowProgram
 from broker.flow.model.quality import queue_differences, regret_of_shares
 from broker.flow.model.rule_worth import Rejections, rule_worths
@@ -92,3 +92,46 @@ def test_questions_to_a_warm_program_are_answered_alike_in_any_order(seed: int) 
 def test_a_program_that_was_not_solved_says_nothing_of_more_pairs() -> None:
     found, program = rejections(0)
     assert program.saved_by(pairs_of(found.problem, found.rule == 0), 60.0) is None
+
+
+@pytest.mark.parametrize(
+    ("room", "files", "binds"),
+    [
+        (9.0, 9.0, (True, True)),
+        (10.0, 10.0, (False, False)),
+        (np.inf, np.inf, (False, False)),
+        (11.0, 9.0, (False, True)),
+    ],
+)
+def test_a_limit_binds_only_below_the_jobs_that_could_come(room: float, files: float, binds: tuple[bool, bool]) -> None:
+    # one chunk of ten jobs at two queues of a site, which send over one link: its jobs count once there
+    whole = grid_problem(1, 2, 1)
+    whole = dataclasses.replace(
+        whole,
+        chunks=dataclasses.replace(whole.chunks, jobs=np.array([10]), share=np.array([0])),
+        queues=dataclasses.replace(whole.queues, room=np.full_like(whole.queues.room, room)),
+        pairs=FlowPairs(
+            np.zeros(2, dtype=np.int64), np.arange(2), np.zeros(2), np.ones(2), np.zeros(2, dtype=np.int64)
+        ),
+        output_jobs=np.array([files]),
+    )
+    found = binding_of(whole, rows_of(whole))
+    assert found.room.tolist() == [binds[0]] * 2 and found.output.tolist() == [binds[1]]
+
+
+@pytest.mark.parametrize("factor", [0.01, 0.3, 1e6])
+def test_rows_that_bind_nothing_change_neither_the_optimum_nor_its_prices(factor: float) -> None:
+    whole = grid_problem(40, 12, 2)
+    whole = dataclasses.replace(
+        whole,
+        queues=dataclasses.replace(whole.queues, room=np.ceil((whole.queues.room + 1.0) * factor)),
+        output_jobs=np.ceil(whole.output_jobs * factor),
+    )
+    every = np.ones(len(whole.pairs), dtype=np.bool_)
+    warm, plain = WarmProgram(whole, every), FlowProgram(whole)
+    found, meant = warm.solve(), plain.solve()
+    kept = binding_of(whole, warm.rows)
+    assert (kept.room.any() or kept.output.any()) == (factor < 1), "the limits bind as the case says"
+    assert found.cost == pytest.approx(meant.cost, rel=1e-9)
+    assert not found.prices.room[~kept.room].any() and not found.prices.output[~kept.output].any()
+    assert regret_of_shares(warm, found.prices, meant.amount).sum() == pytest.approx(0.0, abs=1e-6 * meant.cost)

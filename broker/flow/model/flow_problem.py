@@ -194,7 +194,8 @@ def _at_queues(cycle: JobCycle, result: ChunkResult, candidate: Ints, tuning: Tu
     # a queue on probation gets one job of a chunk, and as many chunks as it may have probe jobs
     room = np.where(cycle.jobs_at_a_time(result.row)[candidate] < 0, np.minimum(room, 1.0), room)
     total = float(facts.total_bytes[inside, 0])
-    there = np.maximum(facts.available_bytes, facts.available_tape_bytes)[inside, candidate]
+    on_disk, on_tape = facts.available_bytes[inside, candidate], facts.available_tape_bytes[inside, candidate]
+    there = np.maximum(on_disk, on_tape)
     missing = np.clip(1.0 - there / total, 0.0, 1.0) if total > 0 else np.zeros(len(candidate))
     measured = facts.throughput_mb_per_s[inside, candidate] / 1000.0
     files = np.full(len(candidate), np.inf)

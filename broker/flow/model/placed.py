@@ -11,6 +11,7 @@ from broker.domain.arrays import Floats
 from broker.engine.job.cycle import JobCycle
 from broker.flow.model.flow_problem import CycleProgram
 from broker.work.assemble import CycleWork
+from broker.work.job_model import CutLimits
 
 #: Jobs by queue that a decision placed; None for one that is not counted.
 Placed = Mapping[str, int] | None
@@ -28,15 +29,21 @@ def amounts_of(cycle: JobCycle, work: CycleWork, program: CycleProgram, placed: 
     starts = np.searchsorted(chunk, np.arange(len(program.row) + 1))
     for at, row in enumerate(program.row.tolist()):
         own = program.candidate[starts[at] : starts[at + 1]]
-        known: dict[object, int] = {}
-        for name, count in (placed[row] or {}).items():
-            if name not in place:
-                continue
-            limit = limits.of(row, np.array([place[name]]))[0]
-            if limit not in known:
-                known[limit] = max(1, len(work.cutter(row).cut(int(work.work.chunks.n_files[row]), limit)))
-            part = count / known[limit] * float(program.problem.chunks.jobs[at])
-            jobs[starts[at] + int(np.searchsorted(own, place[name]))] += part
+        there = {place[name]: count for name, count in (placed[row] or {}).items() if name in place}
+        whole = _jobs_at(work, row, limits.of(row, np.array(list(there), dtype=np.int64)))
+        for (queue, count), all_jobs in zip(there.items(), whole, strict=True):
+            part = count / all_jobs * float(program.problem.chunks.jobs[at])
+            jobs[starts[at] + int(np.searchsorted(own, queue))] += part
     total = np.bincount(chunk, weights=jobs, minlength=len(program.row))
     most = np.minimum(1.0, program.problem.chunks.jobs / np.maximum(total, 1e-12))
     return np.asarray(jobs * most[chunk])
+
+
+def _jobs_at(work: CycleWork, row: int, limits: Sequence[CutLimits]) -> list[int]:
+    """How many jobs the whole chunk would be at queues with each of these limits; at least one."""
+    cutter, files = work.cutter(row), int(work.work.chunks.n_files[row])
+    begin, known = cutter.mark(), dict.fromkeys(limits, 1)
+    for limit in known:
+        known[limit] = max(1, len(cutter.take(files, limit)))
+        cutter.rewind(begin)
+    return [known[limit] for limit in limits]

@@ -237,6 +237,30 @@ def rows_of(problem: FlowProblem, cells: Ints | None = None) -> Rows:
 
 
 @dataclass(frozen=True)
+class Binding:
+    """Which limits the jobs of a problem could reach; the others bind nothing and need no row in a solver.
+
+    Attributes:
+        room: (R,) of the rows of queue and share; ``output`` (O,) of the output links.
+    """
+
+    room: Bools
+    output: Bools
+
+
+def binding_of(problem: FlowProblem, rows: Rows) -> Binding:
+    """The limits that would not hold if every chunk sent all of its jobs wherever it may."""
+    pairs, jobs = problem.pairs, problem.chunks.jobs
+    there = np.bincount(rows.room_of, weights=jobs[pairs.chunk], minlength=len(rows.room))
+    outputs = len(problem.output_jobs)
+    sending = pairs.output >= 0
+    # several queues of a site send over one link: the jobs of a chunk count once
+    once = np.unique(pairs.chunk[sending] * max(1, outputs) + pairs.output[sending])
+    sent = np.bincount(once % max(1, outputs), weights=jobs[once // max(1, outputs)], minlength=outputs)
+    return Binding(room=rows.limited & (there > rows.room), output=sent > problem.output_jobs)
+
+
+@dataclass(frozen=True)
 class CostParts:
     """Costs in HS06 h.
 

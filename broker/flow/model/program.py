@@ -19,6 +19,7 @@ from broker.errors import BrokerError
 from broker.flow.model.first_columns import cheapest_of_each, likely_pairs
 from broker.flow.model.problem import (
     SEGMENTS,
+    Binding,
     FlowProblem,
     Rows,
     cost_parts,
@@ -100,6 +101,7 @@ class FlowProgram:
         time_limit_s: of all rounds together.
         unplaced: (K,) HS06 h of leaving a job over; without it :func:`unplaced_costs`.
         cells: queues and shares that have a row, see :func:`rows_of`; without it those that the pairs use.
+        binding: the limits that get a row in the solver; without it all.
     """
 
     def __init__(
@@ -109,19 +111,21 @@ class FlowProgram:
         time_limit_s: float = 10.0,
         unplaced: Floats | None = None,
         cells: Ints | None = None,
+        binding: Binding | None = None,
     ) -> None:
         self.problem, self._time_limit_s = problem, time_limit_s
         self.rows: Rows = rows_of(problem, cells)
+        self._binding = Binding(_all(self.rows.room), _all(problem.output_jobs)) if binding is None else binding
         self._base = pair_costs(problem)
         self.unplaced = unplaced_costs(problem) if unplaced is None else unplaced
         self._waits = segment_waits(problem)
         chunks, queues = len(problem.chunks), len(problem.queues)
         sizes = {
             "chunk": chunks,
-            "room": len(self.rows.room),
+            "room": int(np.count_nonzero(self._binding.room)),
             "wait": queues,
             "link": len(problem.link_gb),
-            "output": len(problem.output_jobs),
+            "output": int(np.count_nonzero(self._binding.output)),
             "share": len(problem.share_debt_hs06),
         }
         ends = accumulate(sizes.values())
@@ -218,7 +222,7 @@ class FlowProgram:
         room = np.where(self.rows.limited, self.rows.room, infinite)
         jobs = problem.chunks.jobs.astype(np.float64)
         zeros = np.zeros(len(problem.queues))
-        limits = [room, zeros, problem.link_gb, problem.output_jobs]
+        limits = [room[self._binding.room], zeros, problem.link_gb, problem.output_jobs[self._binding.output]]
         upper = np.concatenate([jobs, *limits, np.full(len(self.debt), infinite)])
         below = [np.full(len(limit), -infinite) for limit in limits]
         below[1] = zeros
@@ -267,14 +271,14 @@ class FlowProgram:
         first = {kind: place.start for kind, place in self._places.items()}
         pairs, chunks = problem.pairs, problem.chunks
         k, q = pairs.chunk[places], pairs.queue[places]
-        link, output = rows.link_of[places], pairs.output[places]
+        link = rows.link_of[places]
         row = np.stack(
             [
                 k,
-                first["room"] + rows.room_of[places],
+                _numbered(self._binding.room, first["room"])[rows.room_of[places]],
                 first["wait"] + q,
                 np.where(link >= 0, first["link"] + link, -1),
-                np.where(output >= 0, first["output"] + output, -1),
+                _numbered(self._binding.output, first["output"])[pairs.output[places]],
                 first["share"] + chunks.share[k],
             ],
             axis=1,
@@ -295,10 +299,10 @@ class FlowProgram:
         of = {kind: dual[rows] for kind, rows in self._places.items()}
         return Prices(
             chunk=of["chunk"],
-            room=np.maximum(-of["room"], 0.0),
+            room=_spread(self._binding.room, np.maximum(-of["room"], 0.0)),
             wait=-of["wait"],
             link=np.maximum(-of["link"], 0.0),
-            output=np.maximum(-of["output"], 0.0),
+            output=_spread(self._binding.output, np.maximum(-of["output"], 0.0)),
             share=np.maximum(of["share"], 0.0),
         )
 
@@ -337,6 +341,23 @@ def highs() -> Any:
         needed = "the steps and policies named flow need the solver HiGHS, which is not installed"
         raise SolverMissing(needed, "package highspy, extra flow", 'pip install "gridbroker[flow]"') from error
     return highspy
+
+
+def _all(limits: Floats) -> Bools:
+    return np.ones(len(limits), dtype=np.bool_)
+
+
+def _numbered(kept: Bools, first: int) -> Ints:
+    """(N + 1,) the row of each limit that is kept, from ``first`` on; -1 for the others and, at the end, for none."""
+    return np.append(np.where(kept, first + np.cumsum(kept) - 1, -1), -1)
+
+
+def _spread(kept: Bools, prices: Floats) -> Floats:
+    """Prices of the limits that are kept among those of all; the others have none."""
+    every = np.zeros(len(kept))
+    if len(prices):  # without a solution there are no prices
+        every[kept] = prices
+    return every
 
 
 def _at(values: Floats, index: Ints) -> Floats:
