@@ -19,6 +19,7 @@ from time import process_time
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
+from broker.garbage_collection import keep_what_is_there  # noqa: E402
 from broker.simulation.model.coming_tasks import generate_long  # noqa: E402
 from broker.simulation.model.generated_grid import GridParameters  # noqa: E402
 from broker.simulation.model.grid import Grid  # noqa: E402
@@ -93,6 +94,7 @@ class Month:
         size = GridParameters(days=DAYS, queues=QUEUES, cores=CORES, jobs=JOBS, load=LOAD, warm_up_s=86_400.0)
         scenario = generate_long(size, seed)
         self.made_s = process_time() - began
+        keep_what_is_there()
         self.figures = TimedFigures(scenario)
         self.loop = ClosedLoop(scenario, find_policy(policy), seed, figures=self.figures)
         self._cpu_s = 0.0
@@ -106,9 +108,12 @@ class Month:
         return Spent(self._cpu_s - decisions - figures, figures, decisions, self.ended())
 
     def ended(self) -> int:
-        """Jobs that have finished or failed for good."""
-        grid = self.loop.grid
-        return grid.arrived_jobs - sum(state.open_jobs for state in grid.tasks.values())
+        """Return how many jobs have finished or failed for good."""
+        return self.loop.grid.arrived_jobs - self.open_jobs()
+
+    def open_jobs(self) -> int:
+        """Return how many jobs have arrived and not ended."""
+        return sum(state.open_jobs for state in self.loop.grid.tasks.values())
 
 
 def memory_gb() -> float:
@@ -132,8 +137,9 @@ def main() -> None:
     spent = before
     for hour in range(1, 1 + max(1, round(last - first))):
         spent = month.to(min(last, first + hour))
-        said = f"{first + hour:6.1f} h: {spent.jobs:,} jobs ended, {memory_gb():.2f} GB"
-        print(said, file=sys.stderr, flush=True)
+        cpu_s = f"CPU s: model {spent.model_s:.0f}, figures {spent.figures_s:.0f}, decisions {spent.decisions_s:.0f}"
+        jobs = f"{spent.jobs:,} jobs ended, {month.open_jobs():,} open"
+        print(f"{first + hour:6.1f} h: {jobs}, {memory_gb():.2f} GB; {cpu_s}", file=sys.stderr, flush=True)
     spent = spent.since(before)
     if given.whole:
         made = month.figures.stats(month.loop.result(0.0))

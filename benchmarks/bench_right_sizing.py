@@ -2,9 +2,10 @@
 
 Every grid is run with what tasks asked for, with what PanDA's formula makes of their first jobs, with the learned
 quantile, with both, and with a prior of the kind before these.
-``python -m benchmarks.bench_right_sizing [SCENARIO.yaml] [--seeds 1 2 3] [--warm-up 0 48]``: a scenario of a calibrated
-grid, else the grid 2026 as it is, and with jobs that use half as much. A warm-up leaves out the jobs that start in its
-hours: in a service that has run for a month, other tasks of a kind have been seen.
+``python -m benchmarks.bench_right_sizing [SCENARIO.yaml] [--grids wrong] [--seeds 1 2 3] [--warm-up 0 48]``: a scenario of
+a calibrated grid, else the grid 2026 as it is (``2026``), with jobs that use half as much (``half``), and with requests
+that are three times too high in the mean and too low for a few tasks (``wrong``). A warm-up leaves out the jobs that start
+in its hours: in a service that has run for a month, other tasks of a kind have been seen.
 """
 
 from __future__ import annotations
@@ -35,15 +36,26 @@ SIZE = GridParameters(days=5.0, queues=10, cores=2000, nuclei=2, users=20, warm_
 Make = Callable[[int], Scenario]
 
 
-def of_2026(part: float) -> Make:
-    """The grid 2026 with jobs that use so much of what they use there."""
+def of_2026(part: float, spread: float = 1.0) -> Make:
+    """The grid 2026 with jobs that use so much of what they use there.
+
+    Args:
+        part: of the memory.
+        spread: between tasks, in times of the logarithm's there.
+    """
 
     def make(seed: int) -> Scenario:
-        made = generate_2026(SIZE, seed)
-        tasks = tuple(dataclasses.replace(task, memory_factor=task.memory_factor * part) for task in made.tasks)
-        return dataclasses.replace(made, tasks=tasks)
+        scenario = generate_2026(SIZE, seed)
+        tasks = tuple(
+            dataclasses.replace(task, memory_factor=part * task.memory_factor**spread) for task in scenario.tasks
+        )
+        return dataclasses.replace(scenario, tasks=tasks)
 
     return make
+
+
+#: Grids by their names. In the last one some 5 of 1,000 tasks use more than a job may, as in the grid 2026.
+GRIDS: dict[str, Make] = {"2026": of_2026(1.0), "half": of_2026(0.5), "wrong": of_2026(0.4, 2.0)}
 
 
 def figures(make: Make, seed: int, way: Requests, warm_ups_h: Sequence[int]) -> dict[int, tuple[float, ...]]:
@@ -82,11 +94,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="two or more")
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS, help="the first is the base")
     parser.add_argument("--warm-up", type=int, nargs="+", default=[0, 48], help="hours; jobs that start later count")
-    parser.add_argument("--half", action="store_true", help="only the grid 2026 with jobs that use half as much")
+    parser.add_argument("--grids", nargs="+", default=list(GRIDS), choices=GRIDS, help="without a scenario")
     given = parser.parse_args()
-    grids: dict[str, Make] = {"2026": of_2026(1.0), "2026, half used": of_2026(0.5)}
-    if given.half:
-        grids.pop("2026")
+    grids = {name: GRIDS[name] for name in given.grids}
     if given.scenario:
         grids = {given.scenario: read_scenario(Path(given.scenario).read_text(encoding="utf-8"), given.scenario)}
     print("grid; requests; warm-up h; asked/used; killed of 1,000 runs; delivered HS06 h; lost; delivered against base")
