@@ -1,4 +1,4 @@
-"""Getting the documents of a feed: the new version of each that is good, else the last good one and why.
+"""Obtain a feed's documents: the new version of each if it is good, else the last good one and the reason.
 
 Options of every document feed: limits, credential files, and how many rows may be missing or unusable.
 """
@@ -9,9 +9,10 @@ import os
 import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -34,7 +35,7 @@ from broker.store.snapshots.feed_documents import KeptDocument, kept_documents
 
 _MIB = 2**20
 USE_OF_BUDGET = 0.7
-"""Part of the cycle's time after which nothing more is asked: what came is still mapped and written."""
+"""Share of the cycle's time after which requests stop: data received by then is still mapped and written."""
 
 
 class FeedOptions(AgentOptions):
@@ -47,7 +48,7 @@ class FeedOptions(AgentOptions):
         max_shrink: share of the records, and of the rows of a table, that may be gone since the last good version.
         max_left_out: share of the records that may be unusable.
         bearer_token_file: file with a token for the server; read anew at each use.
-        client_certificate: PEM file for the server, with its key or beside ``client_key``; read anew at each use.
+        client_certificate: PEM file for the server, with its key unless ``client_key`` is set; read anew at each use.
         client_key: PEM file.
         ca_file: certificates to trust in place of the system's; else SSL_CERT_FILE and the like are followed.
         ca_folder: a directory of them; else SSL_CERT_DIR or X509_CERT_DIR.
@@ -66,11 +67,11 @@ class FeedOptions(AgentOptions):
 
     @property
     def max_bytes(self) -> int:
-        """Bytes of a document."""
+        """Size limit of a document, in bytes."""
         return round(self.max_document_mib * _MIB)
 
     def terms(self) -> FetchTerms:
-        """The terms of fetching, with the authorities that the environment names."""
+        """The terms of fetching; without options, the environment names the certificate authorities."""
         ca_file, ca_folder = (self.ca_file, self.ca_folder)
         if ca_file is None and ca_folder is None:
             ca_file, ca_folder = trusted_by(os.environ)
@@ -85,31 +86,31 @@ class FeedOptions(AgentOptions):
 
 
 def surroundings_of(context: CycleContext, jitter: float) -> Surroundings:
-    """The clock of the cycle, pauses that end when the service does, and the part of its time that is for asking."""
-    kept_s = (1 - USE_OF_BUDGET) * context.budget_s
+    """The clock of the cycle, pauses that end with the service, and the cycle's time left for requests."""
+    reserved_s = (1 - USE_OF_BUDGET) * context.budget_s
     return Surroundings(
         monotonic=context.monotonic,
         jitter=lambda: jitter,
         pause=context.ending.wait,
-        left_s=lambda: context.left_s - kept_s,
+        left_s=lambda: context.left_s - reserved_s,
     )
 
 
-_AT_ONCE = 4
+_CONCURRENT_FETCHES = 4
 
 
 @dataclass(frozen=True)
 class Obtained:
-    """What became of one document.
+    """The outcome for one document.
 
     Attributes:
         name: of the document.
-        source: where it was looked for.
-        document: the version to work with: the new one, or the last good one; None when there is neither.
-        good: the new good version, to be kept; None when it was refused, or was not looked for.
+        source: its address.
+        document: the version to use: the new one, or the last good one; None when there is neither.
+        good: the new good version, to be stored; None when it was refused or not requested.
         refused: why there is no new version.
-        unchanged: the server says that it is the one that is on record.
-        tries: how many it took.
+        unchanged: whether it equals the stored version.
+        tries: number of attempts.
     """
 
     name: str
@@ -121,7 +122,7 @@ class Obtained:
     tries: int = 0
 
     def output(self) -> dict[str, Any]:
-        """As an object for logs and programs."""
+        """Return the outcome as an object for logs and programs."""
         code = "" if self.refused is None else self.refused.code
         outcome = "refused" if code else "unchanged" if self.unchanged else "good" if self.good else "kept"
         return {
@@ -144,27 +145,27 @@ def obtain(
     *,
     allow_shrink: bool = False,
 ) -> dict[str, Obtained]:
-    """The documents of a feed by name: those ``wanted``, and the last good versions of others.
+    """Return the documents of a feed by name: those ``wanted``, and the last good versions of others.
 
     Args:
         context: of the cycle.
         feed: its name.
         wanted: address by name.
         options: limits and credentials.
-        check: the number of records of a document; it raises :class:`DocumentRefused` when its shape is not right.
+        check: returns the number of records of a document; raises :class:`DocumentRefused` if its shape is wrong.
         allow_shrink: accept documents that are much smaller than the last good ones.
     """
     with context.database.read_snapshot() as connection:
         kept = kept_documents(connection, feed)
-    work = _Work(context, options, check, 1.0 if allow_shrink else options.max_shrink)
-    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(wanted)))) as pool:
-        found = pool.map(lambda name: work.one(name, wanted[name], kept.get(name)), wanted)
-    others = {name: Obtained(name, one.source, _last_good(one)) for name, one in kept.items() if name not in wanted}
-    return others | {one.name: one for one in found}
+    fetcher = _Fetcher(context, options, check, 1.0 if allow_shrink else options.max_shrink)
+    with ThreadPoolExecutor(min(_CONCURRENT_FETCHES, max(1, len(wanted)))) as pool:
+        obtained = pool.map(lambda name: fetcher.obtain(name, wanted[name], kept.get(name)), wanted)
+    others = {name: Obtained(name, last.source, _last_good(last)) for name, last in kept.items() if name not in wanted}
+    return others | {document.name: document for document in obtained}
 
 
-class _Work:
-    """Gets one document after the other on the terms of a cycle."""
+class _Fetcher:
+    """Obtains single documents on the terms of a cycle."""
 
     def __init__(
         self, context: CycleContext, options: FeedOptions, check: Callable[[Document], int], max_shrink: float
@@ -172,29 +173,41 @@ class _Work:
         self._terms, self._check, self._max_shrink = options.terms(), check, max_shrink
         self._surroundings = surroundings_of(context, random.Random(context.seed).random())  # noqa: S311 - no secret
 
-    def one(self, name: str, address: str, kept: KeptDocument | None) -> Obtained:
+    def obtain(self, name: str, address: str, kept: KeptDocument | None) -> Obtained:
         source = shown(address)
         try:
-            fetched = self._fetched(address, source, kept)
+            fetched = self._fetch(address, source, kept)
             if fetched.data is None and kept is not None and kept.body is not None:
                 return Obtained(name, source, _last_good(kept), kept, None, True, fetched.tries)
             document = parse(fetched.data or b"", name, self._terms.max_bytes)
             records = self._check(document)
             check_shrunk(name, records, None if kept is None else kept.records, self._max_shrink)
-        except DocumentRefused as refused:
+        except DocumentRefused as fault:
             last = None if kept is None else _last_good(kept)
-            return Obtained(name, source, last, refused=refused)
-        good = KeptDocument(name, source, records, fetched.validators, fetched.data)
+            return Obtained(name, source, last, refused=_of_document(name, fault))
+        good = KeptDocument(name, source, records, _of_address(address, fetched.validators), fetched.data)
         unchanged = kept is not None and kept.body == fetched.data
         return Obtained(name, source, document, good, None, unchanged, fetched.tries)
 
-    def _fetched(self, address: str, source: str, kept: KeptDocument | None) -> Fetched:
-        same = kept is not None and kept.body is not None and kept.source == source
-        known = kept.validators if kept is not None and same else Validators()
-        fetched = fetch(address, self._terms, self._surroundings, known)
-        if fetched.data is None and not same:
+    def _fetch(self, address: str, source: str, kept: KeptDocument | None) -> Fetched:
+        same_source = kept is not None and kept.body is not None and kept.source == source
+        validators = _of_address(address, kept.validators) if kept is not None and same_source else Validators()
+        fetched = fetch(address, self._terms, self._surroundings, validators)
+        if fetched.data is None and not same_source:
             raise NotFetched("status", "the server says that nothing has changed, but nothing is on record", source)
         return fetched
+
+
+def _of_document(name: str, fault: DocumentRefused) -> DocumentRefused:
+    """The fault with the name of the document: addresses of several documents may differ in their query only."""
+    if not isinstance(fault, NotFetched):
+        return fault
+    return NotFetched(fault.code, fault.what, f"{name} at {fault.where}", fault.remedy)
+
+
+def _of_address(address: str, validators: Validators) -> Validators:
+    """What tells versions of a document apart: only the ETag where there is a query, which is not kept."""
+    return replace(validators, last_modified=None) if urlsplit(address).query else validators
 
 
 def _last_good(kept: KeptDocument) -> Document | None:

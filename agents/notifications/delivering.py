@@ -1,4 +1,4 @@
-"""Messages on their way: mail and web servers asked once, within a time limit, over connections that are checked."""
+"""Message delivery: one attempt per message within a time limit, over connections whose peers are verified."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ _LONGEST_SECRET = 4096
 
 
 class NotDelivered(BrokerError):
-    """A message did not get through; nothing secret is in its words."""
+    """A message was not delivered; the text holds no secrets."""
 
 
 def deliver(channel: AnyChannel, message: Message, now: datetime, address: str = "") -> str:
-    """Send a message once, and say what the other side answered.
+    """Send a message once and return the answer of the other side.
 
     Args:
-        channel: by which.
-        message: to send.
+        channel: the channel to send by.
+        message: the message to send.
         now: the time on this host (aware), for the date of a mail and the signature of a webhook.
-        address: of a subscriber; empty: those of the channel.
+        address: address of a subscriber; if empty, the addresses of the channel.
 
     Raises:
-        NotDelivered: it did not get through, as far as is known; it may have, where the connection broke at the end.
+        NotDelivered: the message is not known to have got through; it may have if the connection broke at the end.
     """
     try:
         if isinstance(channel, MailChannel):
@@ -71,19 +71,19 @@ def deliver(channel: AnyChannel, message: Message, now: datetime, address: str =
 
 
 def secret_in(file: Path) -> bytes:
-    """The secret in a file, without the line break at its end.
+    """Return the secret in a file, without the line break at its end.
 
     Raises:
-        NotDelivered: it cannot be read, or is empty.
+        NotDelivered: the file cannot be read, or is empty.
     """
     try:
         with file.open("rb") as stream:
-            found = stream.read(_LONGEST_SECRET + 1).rstrip(b"\r\n")
+            secret = stream.read(_LONGEST_SECRET + 1).rstrip(b"\r\n")
     except OSError as error:
         raise NotDelivered(f"a secret cannot be read: {error.strerror}", str(file), "see whose it is") from error
-    if not found or len(found) > _LONGEST_SECRET:
+    if not secret or len(secret) > _LONGEST_SECRET:
         raise NotDelivered("the file holds no secret", str(file), "write the secret to it")
-    return found
+    return secret
 
 
 def _chat_address(channel: ChatChannel) -> str:
@@ -94,7 +94,7 @@ def _chat_address(channel: ChatChannel) -> str:
 
 
 def _not_reached(channel: AnyChannel, error: OSError) -> NotDelivered:
-    """What a fault of the network, TLS included, says to operators."""
+    """Describe a network fault, TLS included, for operators."""
     reason = error.strerror or str(error)
     return NotDelivered(f"not reached: {reason}"[:200], channel.where, "see whether it runs")
 
@@ -104,7 +104,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def _post(address: str, body: bytes, headers: Mapping[str, str], channel: WebhookChannel | ChatChannel) -> str:
-    """Send a body; only the status of the answer counts, redirects are refused."""
+    """Send a body. Only the status of the answer counts; redirects are refused."""
     trust, limit_s, shown = _trust(channel.ca_file), channel.time_limit_s, without_secrets(address)
 
     async def exchange(extensions: Extensions) -> int:
@@ -129,7 +129,7 @@ def _post(address: str, body: bytes, headers: Mapping[str, str], channel: Webhoo
 
 
 def _stomp(channel: StompChannel, message: Message) -> str:
-    """Publish a message, whose body is that of a webhook."""
+    """Publish a message with the same body as a webhook."""
     headers = {DELIVERY_HEADER: message.delivery, INCIDENT_HEADER: message.incident}
     done = _publish(channel, [Outgoing(message.delivery, headers, webhook_body(message))])
     if done.failure is not None:
@@ -144,7 +144,7 @@ def _publish(channel: StompChannel, messages: Sequence[Outgoing]) -> Published:
 
 
 def publish_decisions(channel: StompChannel, messages: Sequence[Outgoing]) -> Published:
-    """Send messages once, in order; how many of the first ones have receipts, and why the others have none."""
+    """Send messages once, in order; return how many of the first ones have receipts and why the others have none."""
     try:
         return _publish(channel, messages)
     except NotDelivered as error:
@@ -178,21 +178,21 @@ def _codes(refused: Mapping[str, tuple[int, bytes]]) -> str:
     return ", ".join(f"{who} ({code})" for who, (code, _) in refused.items())[:200]
 
 
-def _words(said: bytes | str) -> str:
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+def _words(reply: bytes | str) -> str:
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
     return " ".join(text.split())[:200]
 
 
 @contextmanager
 def _connected(channel: MailChannel) -> Iterator[smtplib.SMTP]:
-    """A session with the mail server, encrypted as is asked, cut off at the time limit whatever comes in."""
+    """Open a session with the mail server, encrypted as configured and cut off at the time limit in any case."""
     limit_s, trust = channel.time_limit_s, _trust(channel.ca_file)
     server: smtplib.SMTP
     if channel.security == "tls":
         server = smtplib.SMTP_SSL(channel.host, channel.at_port, timeout=limit_s, context=trust)
     else:
         server = smtplib.SMTP(channel.host, channel.at_port, timeout=limit_s)
-    # the limit of the library is for each read: a server that sends a byte from time to time never exceeds it
+    # the library's limit applies to each read: a server that sends a byte from time to time never exceeds it
     watchdog = threading.Timer(limit_s, _cut, (server,))
     watchdog.daemon = True
     watchdog.start()

@@ -1,7 +1,7 @@
-"""The agent that sends notifications by the rules of ``config/notifications.yaml``, and to the subscribers of tasks.
+"""The agent that sends notifications by the rules of ``config/notifications.yaml`` and to the subscribers of tasks.
 
-Incidents and messages are rows (an outbox), written under the lease. A try is noted before it is made: a process that
-dies in between, or before it can note that a message got through, tries again, under the same number.
+Incidents and messages are rows (an outbox), written under the lease. An attempt is recorded before it is made: a
+process that dies before it can record a delivery tries again, under the same number.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import ProcessSettings
 from broker import feature
 from broker.domain.incident import GRAVITY, Incident
+from broker.domain.task_states import NO_LONGER_BROKERED
 from broker.notifications.model.backoff import pause_s
 from broker.notifications.model.channels import AnyChannel
 from broker.notifications.model.messages import Message
@@ -30,7 +31,6 @@ from broker.notifications.model.rules import NotificationSettings, Subscriptions
 from broker.notifications.statements import incident_rows, outbox_rows
 from broker.notifications.statements.incident_rows import Planned, SubscribedTask
 from broker.notifications.statements.outbox_rows import OutboxRow
-from broker.notifications.statements.subscription_rows import ENDED
 from broker.store.connection.tables import Names
 from broker.store.query_context import Asking
 
@@ -38,24 +38,24 @@ RULE = "subscription"
 
 
 def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptions, now: datetime, most: int) -> int:
-    """Plan the messages to subscribers; returns how many there are."""
+    """Plan the messages to subscribers and return how many there are."""
     by_task: defaultdict[int, list[SubscribedTask]] = defaultdict(list)
-    for one in incident_rows.read_subscribed(connection, names, now, most):
-        by_task[one.jeditaskid].append(one)
+    for subscribed in incident_rows.read_subscribed(connection, names, now, most):
+        by_task[subscribed.jeditaskid].append(subscribed)
     planned = 0
     for task, all_of_it in by_task.items():
         state = all_of_it[0]
-        said = what_to_tell(state, terms, now)
-        if said is None:
+        news = what_to_tell(state, terms, now)
+        if news is None:
             continue
-        code, sentence = said
-        due = [one for one in all_of_it if code != "task_waits" or one.told_waits_at is None]
+        code, sentence = news
+        due = [subscribed for subscribed in all_of_it if code != "task_waits" or subscribed.told_waits_at is None]
         if not due:
             continue
         number = incident_rows.note_task(connection, code, task, sentence, now)
-        messages = [Planned(number, "opened", one.channel, RULE, now, one.address) for one in due]
+        messages = [Planned(number, "opened", subscribed.channel, RULE, now, subscribed.address) for subscribed in due]
         planned += incident_rows.plan(connection, messages, now)
-        ids = [one.id for one in due]
+        ids = [subscribed.id for subscribed in due]
         if code == "task_waits":
             incident_rows.note_told_waits(connection, ids, now)
         else:
@@ -64,11 +64,11 @@ def tell_subscribers(connection: sa.Connection, names: Names, terms: Subscriptio
 
 
 def what_to_tell(one: SubscribedTask, terms: Subscriptions, now: datetime) -> tuple[str, str] | None:
-    """The code of what has become of a task, and a sentence; None: nothing that is worth a message. Pure."""
+    """Return the code and a sentence for what has become of a task; None if it is not worth a message. Pure."""
     called = f"task {one.jeditaskid}" + (f" ({one.name})" if one.name else "")
     if one.status is None:
         return "task_gone", f"{called} is gone from the database"
-    if one.status in ENDED:
+    if one.status in NO_LONGER_BROKERED:
         why = f": {one.dialog}" if one.dialog else ""
         return "task_ended", f"{called} has ended: {one.status}{why}"
     if one.waits_since is not None and now - one.waits_since >= timedelta(minutes=terms.waits_min):
@@ -86,9 +86,9 @@ class NotificationsOptions(AgentOptions):
     """Options of the agent.
 
     Attributes:
-        messages_of_a_cycle: that are sent; others wait for the next one.
-        incidents_of_a_cycle: that are kept open, the gravest first; further ones follow when there are fewer.
-        decisions_of_a_cycle: that a channel publishes; others wait for the next one.
+        messages_of_a_cycle: messages sent; others wait for the next one.
+        incidents_of_a_cycle: incidents kept open, most severe first; others follow when there are fewer.
+        decisions_of_a_cycle: decisions that a channel publishes; others wait for the next one.
     """
 
     messages_of_a_cycle: int = Field(default=200, ge=1)
@@ -105,7 +105,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
     is_feed = True
 
     def __init__(self, options: NotificationsOptions, process: ProcessSettings) -> None:
-        """Nothing was read yet."""
+        """Start without any settings read."""
         super().__init__(options, process)
         self.settings: Callable[[Path | None], NotificationSettings] = load_settings
         self.deliver: Deliver = deliver
@@ -117,16 +117,16 @@ class NotificationsAgent(Agent[NotificationsOptions]):
         """Read the open incidents, plan their messages, and send those that are due.
 
         Raises:
-            ConfigurationError: the settings cannot be used; what is in the outbox waits.
+            ConfigurationError: the settings cannot be used; the messages in the outbox wait.
         """
         settings = self.settings(self.process.folder)
-        found = self._found(context) if settings.rules else []
+        incidents = self._open_incidents(context) if settings.rules else []
         context.check()
-        counts = Counter(incidents=len(found), planned=0, delivered=0, failed=0, dropped=0, given_up=0, held_back=0)
+        counts = Counter(incidents=len(incidents), planned=0, delivered=0, failed=0, dropped=0, given_up=0, held_back=0)
         if not context.writes:
             return CycleReport(dict(counts), notes=("a dry run sends nothing",))
         with context.writing() as connection:
-            counts["planned"] += self._plan(connection, settings, found, context.now)
+            counts["planned"] += self._plan(connection, settings, incidents, context.now)
             names, most = context.database.names, self.options.incidents_of_a_cycle
             counts["planned"] += tell_subscribers(connection, names, settings.subscriptions, context.now, most)
             fault_points.reach("after_write_before_commit")
@@ -134,27 +134,36 @@ class NotificationsAgent(Agent[NotificationsOptions]):
         notes += self.publisher.run(context, settings, self.options.decisions_of_a_cycle, counts)
         return CycleReport(dict(counts), notes=tuple(notes))
 
-    def _found(self, context: CycleContext) -> list[Incident]:
+    def _open_incidents(self, context: CycleContext) -> list[Incident]:
         with context.database.read_snapshot() as connection:
             asking = Asking(connection, context.database.names, context.now, self.process.folder)
-            return [one for read in self.readers() for one in read(asking)]
+            return [incident for reader in self.readers() for incident in reader(asking)]
 
     def _plan(
-        self, connection: sa.Connection, settings: NotificationSettings, found: list[Incident], now: datetime
+        self, connection: sa.Connection, settings: NotificationSettings, incidents: list[Incident], now: datetime
     ) -> int:
-        """Open, keep and close incidents; the messages that follow from it."""
-        wanted = {(one.kind, one.code, one.about): one for rule in settings.rules for one in rule.asks_for(found)}
-        kept = sorted(wanted.values(), key=lambda one: GRAVITY[one.severity])[: self.options.incidents_of_a_cycle]
-        numbers = {(one.kind, one.code, one.about): incident_rows.see(connection, one, now) for one in kept}
+        """Open, keep and close incidents, and plan the resulting messages."""
+        matches = {
+            (incident.kind, incident.code, incident.about): incident
+            for rule in settings.rules
+            for incident in rule.asks_for(incidents)
+        }
+        gravest = sorted(matches.values(), key=lambda incident: GRAVITY[incident.severity])[
+            : self.options.incidents_of_a_cycle
+        ]
+        numbers = {
+            (incident.kind, incident.code, incident.about): incident_rows.see(connection, incident, now)
+            for incident in gravest
+        }
         messages = []
         for rule in settings.rules:
-            for one in rule.asks_for(found):
-                number, began_at = numbers.get((one.kind, one.code, one.about), (None, now))
+            for incident in rule.asks_for(incidents):
+                number, began_at = numbers.get((incident.kind, incident.code, incident.about), (None, now))
                 if number is None or not rule.lasts_enough(began_at, now):
                     continue
-                earliest = rule.not_before(now, one.severity)
-                # a channel is not asked to say that it fails
-                to = [name for name in rule.to if (one.code, one.about) != ("notifications_failing", name)]
+                earliest = rule.not_before(now, incident.severity)
+                # a channel does not report its own failure
+                to = [name for name in rule.to if (incident.code, incident.about) != ("notifications_failing", name)]
                 messages += [Planned(number, "opened", name, rule.name, earliest) for name in to]
         rules = {rule.name: rule for rule in settings.rules}
         for over in incident_rows.resolve(connection, now, timedelta(minutes=settings.settle_min)):
@@ -165,10 +174,10 @@ class NotificationsAgent(Agent[NotificationsOptions]):
         return incident_rows.plan(connection, messages, now)
 
     def _send(self, context: CycleContext, settings: NotificationSettings, counts: Counter[str]) -> list[str]:
-        """Send what is due; a channel that fails is left alone until the next cycle."""
+        """Send the messages that are due; a channel that fails is skipped until the next cycle."""
         with context.database.read_snapshot() as connection:
             rows = outbox_rows.due(connection, context.now, self.options.messages_of_a_cycle)
-            sent = Counter(outbox_rows.delivered_since(connection, context.now - _HOUR))
+            sent_this_hour = Counter(outbox_rows.delivered_since(connection, context.now - _HOUR))
         ill: dict[str, str] = {}
         for row in rows:
             context.check()
@@ -176,11 +185,11 @@ class NotificationsAgent(Agent[NotificationsOptions]):
             if channel is None:
                 self._note(context, row, "dropped", f"there is no channel {row.channel} any more")
                 counts["dropped"] += 1
-            elif row.channel in ill or sent[row.channel] >= channel.most_per_hour:
+            elif row.channel in ill or sent_this_hour[row.channel] >= channel.most_per_hour:
                 counts["held_back"] += 1
             else:
                 failure = self._try(context, settings, channel, row, counts)
-                sent[row.channel] += failure is None
+                sent_this_hour[row.channel] += failure is None
                 if failure is not None:
                     ill[row.channel] = failure
         return [f"{channel}: {failure}" for channel, failure in ill.items()]
@@ -189,7 +198,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
         self, context: CycleContext, settings: NotificationSettings, channel: AnyChannel, row: OutboxRow,
         counts: Counter[str],
     ) -> str | None:  # fmt: skip
-        """Send one message; why it failed, None: it did not."""
+        """Send one message; return why it failed, None on success."""
         pause = pause_s(row.tries, settings.first_pause_s, settings.longest_pause_s)
         with context.writing() as connection:
             if not outbox_rows.trying(connection, row, context.now + timedelta(seconds=pause)):
@@ -213,7 +222,7 @@ class NotificationsAgent(Agent[NotificationsOptions]):
 
 
 def message_of(row: OutboxRow, page: str) -> Message:
-    """What a row of the outbox says; ``page`` is the address that its link begins with."""
+    """Return the message for an outbox row; ``page`` is the base address of its link."""
     is_over, of = row.event == "resolved", row.of
     return Message(
         str(of.number), "resolved" if is_over else "opened", of.kind, of.code, of.about, of.severity, of.sentence,
@@ -222,7 +231,7 @@ def message_of(row: OutboxRow, page: str) -> Message:
 
 
 def readers() -> Iterator[Reader]:
-    """The functions that list open incidents, as the installed features register them."""
+    """Return the functions that list open incidents, as registered by the installed features."""
     for target in feature.incidents():
         module, _, name = target.partition(":")
         yield getattr(importlib.import_module(module), name)

@@ -1,7 +1,7 @@
-"""Stored decisions on their way to message brokers: in order, in bounded batches, at least once each.
+"""Publishing of stored decisions to message brokers: in order, in bounded batches, at least once each.
 
-How far a channel has come is a row, moved under the lease when receipts have come. A process that dies before it can
-move it sends the same messages again, under the same numbers.
+The position of a channel is a row, moved under the lease once receipts have arrived. A process that dies before moving
+it sends the same messages again, under the same numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from broker.notifications.statements import stream_rows
 from broker.notifications.statements.stream_rows import Numbered, StreamRow
 
 OF_A_BATCH = 100
-"""Decisions that are read, sent over one connection and waited for together."""
+"""Decisions that are read, sent over one connection and acknowledged together."""
 _USE_OF_BUDGET = 0.6
 """Part of the cycle's time after which no further batch is begun."""
 Bodies = Callable[[sa.Connection, Sequence[StoredDecision]], list[bytes]]
@@ -43,7 +43,7 @@ Publish = Callable[[StompChannel, Sequence[Outgoing]], Published]
 
 @dataclass(frozen=True)
 class _Batch:
-    """Decisions that were read: those to be sent, how many a filter could not judge, up to where all were read."""
+    """Decisions that were read: those to send, how many a filter could not judge, and the position read up to."""
 
     ids: Sequence[int]
     messages: Sequence[Outgoing]
@@ -53,57 +53,59 @@ class _Batch:
 
 
 class DecisionPublisher:
-    """Publishes the decisions of all channels that ask for some; kept from cycle to cycle."""
+    """Publishes the decisions of every channel configured for them; kept from cycle to cycle."""
 
     def __init__(self) -> None:
-        """Nothing is known of transactions that are under way."""
+        """Start without knowledge of open transactions."""
         self.publish: Publish = publish_decisions
         self.bodies: Callable[[], Bodies] = bodies
         self._before: Numbered | None = None
 
     def run(self, context: CycleContext, settings: NotificationSettings, most: int, counts: Counter[str]) -> list[str]:
-        """Send what is due, at most so many decisions a channel; what there is to say of it."""
-        asked = {
+        """Send what is due, at most ``most`` decisions a channel; return remarks for the report."""
+        publishing = {
             name: (channel, channel.decisions)
             for name, channel in settings.channels.items()
             if isinstance(channel, StompChannel) and channel.decisions is not None
         }
         with context.database.read_snapshot() as connection:
-            known = stream_rows.read(connection)
-            now = stream_rows.numbered(connection) if asked else Numbered(0, frozenset())
-        notes = self._begin_and_end(context, asked.keys() - known.keys(), known.keys() - asked.keys(), asked, now)
-        until = self._readable(now) if asked else None
-        for name, (channel, wanted) in asked.items():
-            row = known.get(name)
+            rows = stream_rows.read(connection)
+            now = stream_rows.numbered(connection) if publishing else Numbered(0, frozenset())
+        notes = self._begin_and_end(
+            context, publishing.keys() - rows.keys(), rows.keys() - publishing.keys(), publishing, now
+        )
+        until = self._readable(now) if publishing else None
+        for name, (channel, decisions) in publishing.items():
+            row = rows.get(name)
             if until is None or row is None or until < row.position:
                 continue
             if row.not_before is not None and row.not_before > context.now:
                 counts["held_back"] += 1
                 continue
-            notes += _Stream(self, context, settings, channel, wanted, counts).send(row, until, most)
+            notes += _Stream(self, context, settings, channel, decisions, counts).send(row, until, most)
         return notes
 
     def _begin_and_end(
-        self, context: CycleContext, new: Sequence[str] | set[str], gone: set[str], asked: Mapping[str, object],
+        self, context: CycleContext, started: Sequence[str] | set[str], ended: set[str], channels: Mapping[str, object],
         now: Numbered,
     ) -> list[str]:  # fmt: skip
-        if not new and not gone:
+        if not started and not ended:
             return []
         with context.writing() as connection:
-            for name in new:
+            for name in started:
                 stream_rows.start(connection, name, now.last, context.now)
-            stream_rows.forget(connection, asked)
-        notes = [f"{name}: decisions are published from now on, none of before" for name in sorted(new)]
-        return notes + [f"{name}: publishes no decisions any more" for name in sorted(gone)]
+            stream_rows.forget(connection, channels)
+        notes = [f"{name}: decisions are published from now on, none of before" for name in sorted(started)]
+        return notes + [f"{name}: publishes no decisions any more" for name in sorted(ended)]
 
     def _readable(self, now: Numbered) -> int | None:
-        """The number up to which all decisions that there will be can be read; None: not known in this cycle."""
-        found, self._before = readable(self._before, now)
-        return found
+        """Return the number up to which every decision can be read, those to come too; None: unknown in this cycle."""
+        until, self._before = readable(self._before, now)
+        return until
 
 
 def readable(before: Numbered | None, now: Numbered) -> tuple[int | None, Numbered | None]:
-    """Up to which number all decisions are visible from now on, and what to compare the next look with. Pure.
+    """Return the number up to which all decisions are visible from now on, and what to compare next time. Pure.
 
     >>> readable(None, Numbered(7, frozenset()))
     (7, None)
@@ -131,7 +133,7 @@ class _Stream:
     counts: Counter[str]
 
     def send(self, row: StreamRow, until: int, most: int) -> list[str]:
-        """Send what there is from ``row`` up to ``until``; what there is to say of it."""
+        """Send the decisions from ``row`` up to ``until``; return remarks for the report."""
         row, notes = self._past_the_gap(row, until)
         while most > 0 and self._has_time():
             self.context.check()
@@ -150,11 +152,11 @@ class _Stream:
         return self.context.monotonic() - self.context.started < _USE_OF_BUDGET * self.context.budget_s
 
     def _past_the_gap(self, row: StreamRow, until: int) -> tuple[StreamRow, list[str]]:
-        """Where to go on, and what was cleared away before it was sent."""
+        """Return where to continue, with a remark on decisions that were removed before they were sent."""
         with self.context.database.read_snapshot() as connection:
             oldest = stream_rows.oldest(connection)
         first = until + 1 if oldest is None else oldest
-        # a decision that was sent is older than all that were not: while one is stored, none of these is gone
+        # a sent decision is older than all unsent ones: while one is stored, none of the unsent ones is gone
         lost = first - row.position - 1
         if lost <= 0:
             return row, []
@@ -166,19 +168,19 @@ class _Stream:
 
     def _read(self, row: StreamRow, until: int, most: int) -> _Batch:
         with self.context.database.read_snapshot() as connection:
-            found = stream_rows.decisions_between(connection, row.position, until, most)
-            verdicts = [self.wanted.wants(one.record) for one in found]
-            chosen = [as_made(one) for one, wanted in zip(found, verdicts, strict=True) if wanted]
-            texts = self.publisher.bodies()(connection, chosen) if chosen else []
-        messages = [_message(one, text) for one, text in zip(chosen, texts, strict=True)]
+            stored = stream_rows.decisions_between(connection, row.position, until, most)
+            verdicts = [self.wanted.wants(decision.record) for decision in stored]
+            decisions = [as_made(decision) for decision, wanted in zip(stored, verdicts, strict=True) if wanted]
+            texts = self.publisher.bodies()(connection, decisions) if decisions else []
+        messages = [_message(decision, text) for decision, text in zip(decisions, texts, strict=True)]
         if messages and row.lost_untold:
             first = messages[0]
             messages[0] = replace(first, headers={**first.headers, LOST_HEADER: str(row.lost_untold)})
-        scanned = until if len(found) < most else found[-1].id
-        return _Batch([one.id for one in chosen], messages, verdicts.count(None), scanned, len(found))
+        scanned = until if len(stored) < most else stored[-1].id
+        return _Batch([decision.id for decision in decisions], messages, verdicts.count(None), scanned, len(stored))
 
     def _send(self, row: StreamRow, batch: _Batch) -> str | None:
-        """Send a batch, and keep how far that came; why it failed, None: it did not."""
+        """Send a batch and store the position reached; return why it failed, None on success."""
         context, done = self.context, Published(0)
         if batch.messages:
             pause = pause_s(row.tries, self.settings.first_pause_s, self.settings.longest_pause_s)
@@ -203,7 +205,7 @@ class _Stream:
 
 
 def as_made(stored: StoredDecision) -> StoredDecision:
-    """A decision as it was when it was made, whatever cycles saw it again: each try sends the same."""
+    """Return a decision as first made, without the cycles that saw it again: each attempt sends the same body."""
     return replace(stored, seen_again=0, last_seen_at=None, last_agent_run=None)
 
 
@@ -213,7 +215,7 @@ def _message(stored: StoredDecision, body: bytes) -> Outgoing:
 
 
 def bodies() -> Bodies:
-    """What makes the bodies of messages, as the installed features register it."""
+    """Return the function that makes message bodies, as registered by the installed features."""
     module, _, name = feature.decision_bodies().partition(":")
-    found: Bodies = getattr(importlib.import_module(module), name)
-    return found
+    make: Bodies = getattr(importlib.import_module(module), name)
+    return make

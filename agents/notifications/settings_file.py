@@ -11,10 +11,10 @@ FILE = "notifications.yaml"
 
 
 def load_settings(folder: Path | None) -> NotificationSettings:
-    """The settings: of the file in ``folder`` if it is there, else the shipped ones, which send nothing.
+    """Load the settings: the file in ``folder`` if there is one, else the shipped file, which sends nothing.
 
     Raises:
-        ConfigurationError: it has unknown names or wrong values, each named, or cannot be read.
+        ConfigurationError: the file cannot be read, or has unknown names or wrong values, each named.
     """
     remedy = "correct it; docs/how-to/get-notified.md describes all settings"
     return read_file(config_file(FILE, folder), NotificationSettings, remedy)

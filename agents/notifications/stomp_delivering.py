@@ -1,4 +1,4 @@
-"""A message to a message broker by STOMP 1.2: it counts as sent when the receipt that was asked for has come.
+"""Delivery to a message broker by STOMP 1.2: a message counts as sent once its requested receipt has arrived.
 
 Source: STOMP protocol specification 1.2, sections on CONNECT, SEND, receipts and heart-beating.
 """
@@ -29,7 +29,7 @@ GOODBYE_S = 2.0
 
 
 class StompFailed(BrokerError):
-    """A message did not get through, or no receipt came for it; nothing secret is in its words."""
+    """A message was not delivered, or no receipt came for it; the text holds no secrets."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Outgoing:
     """A message.
 
     Attributes:
-        number: the same at each try, and that of its receipt.
-        headers: beside those of the protocol.
+        number: number of the message, the same at each attempt, and of its receipt.
+        headers: headers in addition to those of the protocol.
         body: JSON.
     """
 
@@ -49,14 +49,14 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Published:
-    """What came of messages: the first ``confirmed`` have receipts; ``failure``: why the others have none."""
+    """Result of publishing: the first ``confirmed`` messages have receipts; ``failure`` is why the others have none."""
 
     confirmed: int
     failure: BrokerError | None = None
 
 
 class _Heard:
-    """What the other side says, in order; used by the thread that reads."""
+    """What the other side has sent, in order; filled by the thread that reads."""
 
     def __init__(self) -> None:
         self.said: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
@@ -82,13 +82,13 @@ def publish(
     """Send messages over one connection, in order, and wait for the receipt of each.
 
     Args:
-        channel: where to.
-        messages: to send.
-        password: with which it logs in.
-        left_s: seconds that are left for all of it.
+        channel: the channel to publish to.
+        messages: the messages to send.
+        password: password for the login.
+        left_s: returns the seconds left for the whole exchange.
 
     Returns:
-        How many of the first ones have receipts, and why the others have none; without one it may have got through.
+        How many of the first ones have receipts, and why the others have none; a message without one may have arrived.
     """
     if stomp is None:
         return Published(0, StompFailed("stomp.py is not installed", channel.where, 'pip install "gridbroker[stomp]"'))
@@ -97,11 +97,14 @@ def publish(
         try:
             connection.connect(channel.username, password, with_connect_command=True)
             _await(heard, channel, "connected", left_s)
-            # where the connection is cut meanwhile, what was heard until then says how far it came
+            # if the connection is cut meanwhile, the receipts so far show how much arrived
             with contextlib.suppress(StompException):
-                for one in messages:
+                for message in messages:
                     connection.send(
-                        channel.destination, one.body, content_type="application/json", headers=_headers(channel, one)
+                        channel.destination,
+                        message.body,
+                        content_type="application/json",
+                        headers=_headers(channel, message),
                     )
             while confirmed < len(messages):
                 with_receipt.add(_await(heard, channel, "receipt", left_s))
@@ -110,24 +113,24 @@ def publish(
         except StompFailed as error:
             return Published(confirmed, error)
         except StompException:
-            what = "not reached, not trusted, or the connection was cut"
-            return Published(confirmed, StompFailed(what, channel.where, "see whether it runs, and its certificate"))
-        with contextlib.suppress(StompException, queue.Empty):  # it has the messages: the rest is politeness
+            reason = "not reached, not trusted, or the connection was cut"
+            return Published(confirmed, StompFailed(reason, channel.where, "see whether it runs, and its certificate"))
+        with contextlib.suppress(StompException, queue.Empty):  # it has the messages: the rest is a courtesy
             connection.disconnect()
             heard.said.get(timeout=GOODBYE_S)
     return Published(confirmed)
 
 
-def _headers(channel: StompChannel, one: Outgoing) -> dict[str, str]:
-    return {**one.headers, RECEIPT: one.number} | ({PERSISTENT: "true"} if channel.persistent else {})
+def _headers(channel: StompChannel, message: Outgoing) -> dict[str, str]:
+    return {**message.headers, RECEIPT: message.number} | ({PERSISTENT: "true"} if channel.persistent else {})
 
 
 @contextmanager
 def _connection(channel: StompChannel, heard: _Heard, left_s: Callable[[], float]) -> Iterator[Any]:
-    """A connection that is not tried again by itself, cut off in time; its thread has ended when the block has."""
+    """Open a connection without automatic retries that is cut off in time; its thread has ended when the block has."""
     at, threads = (channel.host, channel.at_port), list[threading.Thread]()
     beat_ms = int(channel.heart_beat_s * 1000)
-    made = stomp.Connection12(
+    connection = stomp.Connection12(
         [at],
         prefer_localhost=False,
         try_loopback_connect=False,
@@ -142,27 +145,27 @@ def _connection(channel: StompChannel, heard: _Heard, left_s: Callable[[], float
         threads[-1].start()
         return threads[-1]
 
-    made.transport.override_threading(begin)
-    made.transport.send = _telling_cuts(made.transport.send)
-    made.set_listener("heard", heard)
+    connection.transport.override_threading(begin)
+    connection.transport.send = _telling_cuts(connection.transport.send)
+    connection.set_listener("heard", heard)
     if channel.security == "tls":
-        made.set_ssl([at], ca_certs=None if channel.ca_file is None else str(channel.ca_file))
-    # to send takes as long as the other side takes to read
-    watchdog = threading.Timer(max(left_s(), 0.001), _cut, (made,))
+        connection.set_ssl([at], ca_certs=None if channel.ca_file is None else str(channel.ca_file))
+    # sending takes as long as the other side takes to read
+    watchdog = threading.Timer(max(left_s(), 0.001), _cut, (connection,))
     watchdog.daemon = True
     watchdog.start()
     try:
-        yield made
+        yield connection
     finally:
         watchdog.cancel()
-        made.transport.running = False
-        _cut(made)
+        connection.transport.running = False
+        _cut(connection)
         for thread in threads:
             thread.join(GOODBYE_S)
 
 
 def _telling_cuts(send: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    """Send a frame; a cut is told in one way, whether the thread that reads has just closed or dropped the socket."""
+    """Wrap ``send`` to raise the same error for a cut, whether the reading thread has closed or dropped the socket."""
 
     def sending(frame: bytes) -> None:
         try:
@@ -173,31 +176,31 @@ def _telling_cuts(send: Callable[[bytes], None]) -> Callable[[bytes], None]:
     return sending
 
 
-def _cut(made: Any) -> None:
-    open_one = made.transport.socket
+def _cut(connection: Any) -> None:
+    open_one = connection.transport.socket
     if open_one is not None:
         with contextlib.suppress(OSError):
             socket.socket.shutdown(open_one, socket.SHUT_RDWR)
 
 
 def _await(heard: _Heard, channel: StompChannel, kind: str, left_s: Callable[[], float]) -> str:
-    """Wait until something of this kind is said; returns its number.
+    """Wait for a frame of this kind and return its number.
 
     Raises:
-        StompFailed: an error was said, the connection was cut, or nothing was said in time.
+        StompFailed: an error frame came, the connection was cut, or nothing came in time.
     """
     while True:
         try:
-            said, words = heard.said.get(timeout=max(left_s(), 0.001))
+            heard_kind, words = heard.said.get(timeout=max(left_s(), 0.001))
         except queue.Empty:
-            what = f"no {kind} within {channel.time_limit_s:g} s"
-            raise StompFailed(what, channel.where, "see whether it runs") from None
-        if said == "error":
+            reason = f"no {kind} within {channel.time_limit_s:g} s"
+            raise StompFailed(reason, channel.where, "see whether it runs") from None
+        if heard_kind == "error":
             raise StompFailed(f"answered with an error: {words}", channel.where, "see its log, and the login")
-        if said == "disconnected":
-            what = f"the connection was cut before the {kind}"
+        if heard_kind == "disconnected":
+            reason = f"the connection was cut before the {kind}"
             if left_s() <= 0:
-                what = f"no {kind} within {channel.time_limit_s:g} s"
-            raise StompFailed(what, channel.where, "see its log")
-        if said == kind:
+                reason = f"no {kind} within {channel.time_limit_s:g} s"
+            raise StompFailed(reason, channel.where, "see its log")
+        if heard_kind == kind:
             return words

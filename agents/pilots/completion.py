@@ -1,6 +1,6 @@
-"""The agent that takes what pilots report to its end: jobs, files and counters, and tasks that have no work left.
+"""The agent that acts on the final reports of pilots: it ends jobs, files and counters, and tasks without work left.
 
-Jobs of killed, finished or reassigned tasks end here too, if the verb left some.
+It also ends jobs of killed, finished or reassigned tasks, if the verb left some.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CompletionAgent(Agent[CompletionOptions]):
     options_type = CompletionOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Take all final reports to their end, then the tasks."""
+        """Process all final reports, then the tasks."""
         installation = migrate.check(context.database)
         if installation != migrate.STANDALONE or not self.process.makes_jobs(installation):
             return CycleReport(notes=("PanDA takes the reports of its pilots to their end itself",))
@@ -65,12 +65,12 @@ class CompletionAgent(Agent[CompletionOptions]):
         return CycleReport(dict(counts), {"jobs_s": jobs_s, "tasks_s": perf_counter() - started - jobs_s})
 
     def _batches(self, context: CycleContext, counts: Counter[str]) -> Iterator[Ends]:
-        """Each batch when it was ended; what was skipped is not looked at again in this cycle."""
-        looked_at = 0
+        """Yield each batch once it is ended; skipped jobs are not read again in this cycle."""
+        jobs_read = 0
         skipped: list[int] = []
         by = self._acting(context)
-        while looked_at < self.options.jobs_of_a_cycle:
-            most = min(self.options.jobs_of_a_batch, self.options.jobs_of_a_cycle - looked_at)
+        while jobs_read < self.options.jobs_of_a_cycle:
+            most = min(self.options.jobs_of_a_batch, self.options.jobs_of_a_cycle - jobs_read)
             with context.transaction() as connection:
                 names = context.database.names
                 jobs = read_reported(connection, names, most, context.request.task_ids, skipped)
@@ -80,11 +80,12 @@ class CompletionAgent(Agent[CompletionOptions]):
                     counts["outputs"] += queue_jobs(connection, names, outcome.acted, context.now)
                     fault_points.reach("after_write_before_commit")
                     skipped += outcome.skipped
-                    ends = [(job, end) for job, end in ends if job.pandaid not in set(outcome.skipped)]
+                    left_out = set(outcome.skipped)
+                    ends = [(job, end) for job, end in ends if job.pandaid not in left_out]
                     counts.update(skipped=len(outcome.skipped), files=outcome.files, files_lost=outcome.files_lost)
                 else:
                     skipped += [job.pandaid for job in jobs]
-            looked_at += len(jobs)
+            jobs_read += len(jobs)
             counts.update(end.status for _, end in ends)
             yield ends
             if len(jobs) < most:
@@ -96,7 +97,7 @@ class CompletionAgent(Agent[CompletionOptions]):
         return ActionContext(catalogue, self.name, context.run_id, context.now, standalone=True)
 
     def _carry_out(self, context: CycleContext) -> Counter[str]:
-        """End jobs of tasks that were killed, finished or reassigned, as far as the verb itself left some."""
+        """End the jobs that the verb left in killed, finished or reassigned tasks."""
         counts: Counter[str] = Counter(killed=0, told=0)
         by = self._acting(context)
         with context.transaction() as connection:
@@ -121,7 +122,7 @@ class CompletionAgent(Agent[CompletionOptions]):
         with context.transaction() as connection:
             changes = read_ending(connection, names, self.options.tasks_of_a_cycle, context.request.task_ids)
             if context.writes:
-                write_ending(connection, names, changes, context.now)
+                changes = write_ending(connection, names, changes, context.now)
         self._emit_tasks(context, changes)
         return len(changes)
 
@@ -143,5 +144,5 @@ class CompletionAgent(Agent[CompletionOptions]):
     def _emit_tasks(self, context: CycleContext, changes: list[TaskChange]) -> None:
         if context.request.emit is None:
             return
-        for one in changes:
-            context.request.emit({"jeditaskid": one.jeditaskid, "status": one.status, "reason": one.reason})
+        for change in changes:
+            context.request.emit({"jeditaskid": change.jeditaskid, "status": change.status, "reason": change.reason})

@@ -1,6 +1,6 @@
 """Ends the jobs of tasks that were killed, finished or reassigned, batch by batch.
 
-The verb itself begins; the leader of the agent ``completion`` goes on with the rest.
+The verb itself ends the first ones; the leader of the agent ``completion`` ends the rest.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _CODES = {"kill": KILLED_WITH_TASK, "finish": TASK_FINISHED, "reassign": REASSIG
 
 
 def acting(connection: sa.Connection, names: Names, agent: str, run_id: int | None, now: datetime) -> ActionContext:
-    """Who ends jobs in an installation of its own; ``now``: aware."""
+    """The context for ending jobs in a standalone installation; ``now``: aware."""
     return ActionContext(TableCatalogue.read(connection, names), agent, run_id, now, standalone=True)
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a batch did.
+    """The outcome of a batch.
 
     Attributes:
-        jobs: that ended.
+        jobs: jobs that ended.
         told: running jobs whose pilots are told to stop.
-        skipped: jobs that had changed meanwhile; they are looked at again later.
+        skipped: jobs that had changed meanwhile; they are checked again later.
         is_last: nothing is left of the command.
     """
 
@@ -62,20 +62,24 @@ def carry_out_batch(
     outcome = act(connection, moves, by)
     if is_moved and outcome.skipped:
         grant_attempts(connection, names, command.jeditaskid, outcome.skipped, -1)
-    told = {move.pandaid for move in moves if move.only_told}.intersection(outcome.acted)
+    told_to_stop = {move.pandaid for move in moves if move.only_told}.intersection(outcome.acted)
     is_last = len(rows) < most and not (skipped or outcome.skipped)
     if is_last:
         close_command(connection, command, naive(by.now))
-    return Ended(len(outcome.acted) - len(told), len(told), outcome.skipped, is_last)
+    return Ended(len(outcome.acted) - len(told_to_stop), len(told_to_stop), outcome.skipped, is_last)
 
 
 def end_tasks(
     connection: sa.Connection, names: Names, now: datetime, most: int, tasks: Sequence[int] | None = None
-) -> list[TaskChange]:
-    """End the tasks that have no work left, in the caller's transaction; those that ended."""
+) -> tuple[list[TaskChange], list[TaskChange]]:
+    """End the tasks that have no work left, in the caller's transaction.
+
+    Returns those that ended, and those that another transaction had locked, which the agent ``completion`` ends later.
+    """
     changes = read_ending(connection, names, most, tasks)
-    write_ending(connection, names, changes, now)
-    return changes
+    ended = write_ending(connection, names, changes, now)
+    numbers = {change.jeditaskid for change in ended}
+    return ended, [change for change in changes if change.jeditaskid not in numbers]
 
 
 def _action(command: Command, row: Any) -> JobAction:

@@ -1,1 +1,1 @@
-"""Getting documents from files and web servers: bounded, checked, conditional, tried again."""
+"""Fetching documents from files and web servers: bounded, checked, conditional, with retries."""

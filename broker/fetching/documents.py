@@ -1,9 +1,9 @@
-"""A document of a feed: bytes to JSON, with everything in it that no database and no reader can take found out.
+"""Parsing feed documents from bytes to JSON, with detection of values that no database or reader can handle.
 
-A document that is none at all is refused. A fault inside one record concerns that record only: it is marked here, and
-whoever maps the records leaves out those that :func:`unusable` names.
+A document that cannot be parsed is refused. A fault inside a record concerns only that record: it is noted here, and
+the code that maps the records skips those that :func:`unusable` reports.
 
-On which terms documents are fetched, and what fetching one gave.
+Also the terms on which documents are fetched, and the results of fetching.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from broker.errors import Refused
 from broker.json_depth import is_too_deep
 
-#: A document larger than this is not read; the largest of a grid today have some 30 MB.
+#: A document larger than this is not read; the largest ones of a grid currently have some 30 MB.
 MAX_DOCUMENT_BYTES = 100 * 2**20
 
 _LONGEST_INTEGER = 19
@@ -43,10 +43,10 @@ class DocumentRefused(Refused):
 
 
 class RepeatedKeys(dict[str, Any]):
-    """A JSON object in which keys stand twice; the last value of each is kept.
+    """A JSON object with duplicate keys; the last value of each is kept.
 
     Attributes:
-        repeated: those keys.
+        repeated: the duplicate keys.
     """
 
     repeated: frozenset[str] = frozenset()
@@ -58,8 +58,8 @@ class Document:
 
     Attributes:
         content: the JSON value.
-        name: under which it is reported.
-        suspicious: whether any record may hold something that :func:`unusable` finds.
+        name: the name under which it is reported.
+        suspicious: whether any record may contain a fault that :func:`unusable` detects.
     """
 
     content: Any
@@ -70,7 +70,7 @@ class Document:
         """The records of an object by name.
 
         Raises:
-            DocumentRefused: the document is no object, or there is nothing in it.
+            DocumentRefused: the document is not an object, or is empty.
         """
         if not isinstance(self.content, dict):
             raise DocumentRefused("wrong_type", f"an object was expected, not a {_kind(self.content)}", self.name)
@@ -82,7 +82,7 @@ class Document:
         """The elements of a list.
 
         Raises:
-            DocumentRefused: the document is no list, or there is nothing in it.
+            DocumentRefused: the document is not a list, or is empty.
         """
         if not isinstance(self.content, list):
             raise DocumentRefused("wrong_type", f"a list was expected, not a {_kind(self.content)}", self.name)
@@ -92,19 +92,19 @@ class Document:
 
     @property
     def repeated(self) -> frozenset[str]:
-        """Names that stand twice at the top of the document."""
+        """Duplicate keys at the top level of the document."""
         return self.content.repeated if isinstance(self.content, RepeatedKeys) else frozenset()
 
     def fault_of(self, record: Any) -> str:
-        """The code of what makes a record unusable, empty when nothing does."""
+        """The code of the fault that makes a record unusable; empty if there is none."""
         return unusable(record) if self.suspicious else ""
 
 
 def parse(data: bytes, name: str, max_bytes: int = MAX_DOCUMENT_BYTES) -> Document:
-    """The document in ``data``.
+    """Parse the document in ``data``.
 
     Raises:
-        DocumentRefused: it is too large, too deep, no UTF-8, HTML, or no JSON.
+        DocumentRefused: it is empty, too large, too deep, HTML, or not valid UTF-8 or JSON.
     """
     if len(data) > max_bytes:
         raise DocumentRefused("too_large", f"{len(data)} bytes, more than {max_bytes}", name)
@@ -119,56 +119,56 @@ def parse(data: bytes, name: str, max_bytes: int = MAX_DOCUMENT_BYTES) -> Docume
         raise DocumentRefused("not_utf8", f"no UTF-8 at byte {error.start}", name) from error
     if is_too_deep(text):
         raise DocumentRefused("too_deep", "it nests too deep", name)
-    marks = _Marks()
+    reader = _ValueReader()
     try:
         content = json.loads(
             text,
-            parse_constant=marks.constant,
-            parse_float=marks.floating,
-            parse_int=marks.integer,
-            object_pairs_hook=marks.pairs,
+            parse_constant=reader.constant,
+            parse_float=reader.floating,
+            parse_int=reader.integer,
+            object_pairs_hook=reader.pairs,
         )
     except (ValueError, RecursionError) as error:
         raise DocumentRefused("not_json", f"no JSON: {str(error)[:200]}", name) from error
-    return Document(content, name, marks.found or _SUSPICIOUS.search(text) is not None or "\0" in text)
+    return Document(content, name, reader.has_fault or _SUSPICIOUS.search(text) is not None or "\0" in text)
 
 
-class _Marks:
-    """Reads values and notes whether there was one that is no good."""
+class _ValueReader:
+    """Parses JSON values and records whether any of them is unusable."""
 
     def __init__(self) -> None:
-        self.found = False
+        self.has_fault = False
 
     def constant(self, word: str) -> float:
-        self.found = True
+        self.has_fault = True
         return math.nan
 
     def floating(self, digits: str) -> float:
         value = float(digits)
-        self.found |= not math.isfinite(value)
+        self.has_fault |= not math.isfinite(value)
         return value
 
     def integer(self, digits: str) -> int | float:
         if len(digits.lstrip("-")) <= _LONGEST_INTEGER:
             return int(digits)
-        self.found = True
+        self.has_fault = True
         return math.inf
 
     def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) == len(pairs):
-            return found
-        self.found = True
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
+        self.has_fault = True
         names = [name for name, _ in pairs]
-        marked = RepeatedKeys(found)
-        marked.repeated = frozenset(name for name in names if names.count(name) > 1)
-        return marked
+        repeated_keys = RepeatedKeys(members)
+        repeated_keys.repeated = frozenset(name for name in names if names.count(name) > 1)
+        return repeated_keys
 
 
 def unusable(record: Any) -> str:
-    """The code of what makes a record unusable: ``duplicate_key``, ``not_finite`` or ``not_text``; empty for nothing.
+    """The code of the fault that makes a record unusable: ``duplicate_key``, ``not_finite``, ``not_text``, or empty.
 
-    Text with NUL or half of a surrogate pair is none that a database takes.
+    Text with NUL or half of a surrogate pair cannot be stored in a database.
     """
     if isinstance(record, str):
         return "not_text" if _NO_TEXT.search(record) else ""
@@ -188,13 +188,13 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "object" if isinstance(value, dict) else "number")
 
 
-#: Variables that name certificates to trust, as the usual tools read them: files first, then directories.
+#: Environment variables that name trusted certificates, as read by common tools: files first, then directories.
 CA_FILE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 CA_FOLDER_VARIABLES = ("SSL_CERT_DIR", "X509_CERT_DIR")
 
 
 class NotFetched(DocumentRefused):
-    """A document could not be got.
+    """A document could not be fetched.
 
     Its code says why: ``time_out``, ``unreachable``, ``certificate``, ``status``, ``redirect``, ``too_large``,
     ``cut_off``, ``credentials``, ``file`` or ``address``.
@@ -203,12 +203,12 @@ class NotFetched(DocumentRefused):
 
 @dataclass(frozen=True)
 class Credentials:
-    """Files with what a server wants to see. Each is read anew whenever it is used.
+    """Files with the credentials for a server. Each is read anew whenever it is used.
 
     Attributes:
-        bearer_token_file: whose first line is a token.
-        client_certificate: PEM, with the key unless that has a file of its own.
-        client_key: PEM.
+        bearer_token_file: file that holds one token.
+        client_certificate: PEM file, with the key unless that has a file of its own.
+        client_key: PEM file with the key.
     """
 
     bearer_token_file: Path | None = None
@@ -218,17 +218,17 @@ class Credentials:
 
 @dataclass(frozen=True)
 class FetchTerms:
-    """Limits and means of fetching.
+    """Limits and credentials of fetching.
 
     Attributes:
-        time_limit_s: of one try, from connecting to the last byte, however the server sends.
-        tries: how many there are.
-        pause_s: before the second try; doubled before each further one.
-        max_bytes: of a document.
-        credentials: shown to the server that is asked, and to no other.
-        ca_file: certificates to trust; the system's without it.
-        ca_folder: a directory of them.
-        proxies: whether the usual variables for proxies are followed.
+        time_limit_s: limit of one attempt, from connecting to the last byte, however the server sends.
+        tries: number of attempts.
+        pause_s: pause before the second attempt; doubled before each further one.
+        max_bytes: largest size of a document.
+        credentials: sent to the requested server only.
+        ca_file: trusted certificates; the system's if None.
+        ca_folder: a directory of trusted certificates.
+        proxies: whether the usual proxy variables are honoured.
     """
 
     time_limit_s: float = 30.0
@@ -243,13 +243,13 @@ class FetchTerms:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What fetching needs of the process.
+    """The facilities of the process that fetching needs.
 
     Attributes:
         monotonic: the clock for time limits.
-        jitter: a number in [0, 1) that spreads tries of many brokers.
+        jitter: returns a number in [0, 1) that spreads the attempts of many brokers.
         pause: waits for some seconds; returns early when the process is ending.
-        left_s: seconds that the work has left for which documents are fetched; no try lasts longer.
+        left_s: returns the seconds left to the work that needs the documents; no attempt lasts longer.
     """
 
     monotonic: Callable[[], float]
@@ -260,7 +260,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Validators:
-    """What a server said of the version of a document, to ask for a newer one only."""
+    """A server's validators of the version of a document, for requesting only a newer one."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -268,12 +268,12 @@ class Validators:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A document as it came.
+    """A fetched document.
 
     Attributes:
-        data: its bytes; None when it has not changed since the version of the validators.
-        validators: of this version.
-        tries: how many it took.
+        data: its bytes; None if it has not changed since the version of the validators.
+        validators: validators of this version.
+        tries: number of attempts it took.
     """
 
     data: bytes | None
@@ -282,12 +282,12 @@ class Fetched:
 
 
 def trusted_by(variables: Mapping[str, str]) -> tuple[Path | None, Path | None]:
-    """The file and the directory with certificates to trust that the usual variables name."""
+    """The file and the directory with trusted certificates that the usual environment variables name."""
     files = (Path(variables[name]) for name in CA_FILE_VARIABLES if variables.get(name))
     folders = (Path(variables[name]) for name in CA_FOLDER_VARIABLES if variables.get(name))
     return next(files, None), next(folders, None)
 
 
 def try_pause_s(tries: int, first_s: float, jitter: float) -> float:
-    """Seconds to wait after ``tries`` tries: between half and the whole of a time that doubles."""
+    """Seconds to wait after ``tries`` attempts: between half and all of a pause that doubles with each attempt."""
     return float(first_s * 2.0 ** (tries - 1) * (0.5 + 0.5 * jitter))

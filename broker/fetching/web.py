@@ -1,9 +1,9 @@
-"""Documents of web servers: bounded in time and size, tried again, asked for only when they have changed.
+"""Fetching documents from web servers, bounded in time and size, with retries, and only when they have changed.
 
-Certificates are checked. Redirects are followed within the host and scheme that were asked, so that credentials go to
-nobody else. Source: HTTP semantics, conditional requests and redirection.
+Certificates are checked. Redirects are followed only within the requested scheme, host and port, so that credentials go
+nowhere else. Source: HTTP semantics, conditional requests and redirection.
 
-Documents in local files, named by a path or a ``file:`` address.
+Also documents in local files, named by a path or a ``file:`` address.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ import httpx
 
 from broker.fetching.documents import Fetched, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
 
+A_PATH_OR_WEB = "give a path, or an http or https address"
+
 
 def path_of(address: str) -> Path | None:
-    """The path that an address names; None when it is that of a web server.
+    """The path that an address names; None for the address of a web server.
 
     Raises:
-        NotFetched: it is an address of another kind.
+        NotFetched: the address is of another kind.
     """
     parts = urlsplit(address)
     if parts.scheme in ("http", "https"):
         return None
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
-            raise NotFetched("address", "a file of another host", address, "give a path, or an http or https address")
+            raise NotFetched("address", "a file of another host", shown(address), A_PATH_OR_WEB)
         return Path(unquote(parts.path))
     if "://" in address:
-        raise NotFetched("address", f"{parts.scheme}: is not read", address, "give a path, or an http or https address")
+        raise NotFetched("address", f"{parts.scheme}: is not read", shown(address), A_PATH_OR_WEB)
     return Path(address)
 
 
@@ -44,27 +46,27 @@ def read_file(path: Path, max_bytes: int) -> Fetched:
     """The content of a regular file of at most ``max_bytes``.
 
     Raises:
-        NotFetched: there is none, or it is larger.
+        NotFetched: there is no such file, it cannot be read, or it is larger.
     """
     try:
         with path.open("rb") as stream:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
                 raise NotFetched("file", "not a regular file", str(path), "name another")
-            data = stream.read(max_bytes + 1) if found.st_size <= max_bytes else b""
+            data = stream.read(max_bytes + 1) if status.st_size <= max_bytes else b""
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise NotFetched(
             "file", f"cannot be read: {reason}", str(path), "correct the path or its permissions"
         ) from error
-    if found.st_size > max_bytes or len(data) > max_bytes:
-        raise NotFetched("too_large", f"{found.st_size} bytes, more than {max_bytes}", str(path), "see what it holds")
+    if status.st_size > max_bytes or len(data) > max_bytes:
+        raise NotFetched("too_large", f"{status.st_size} bytes, more than {max_bytes}", str(path), "see what it holds")
     return Fetched(data)
 
 
 AnswerT = TypeVar("AnswerT")
 Extensions = dict[str, Any]
-"""What a request is made with, beside its headers: the client's own terms."""
+"""Request extensions of httpx, which a request is sent with in addition to its headers."""
 
 MAX_REDIRECTS = 3
 NOTHING_KNOWN = Validators()
@@ -76,7 +78,7 @@ _NOT_MODIFIED, _OK = 304, 200
 
 
 class _TryAgainError(Exception):
-    """This try failed in a way in which the next one need not."""
+    """This attempt failed for a reason that may not affect the next one."""
 
     def __init__(self, code: str, what: str) -> None:
         super().__init__(what)
@@ -96,16 +98,16 @@ class _Redirect:
 
 
 def fetch(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators = NOTHING_KNOWN) -> Fetched:
-    """The document at ``address``: a path, or a ``file:``, ``http:`` or ``https:`` address.
+    """Fetch the document at ``address``: a path, or a ``file:``, ``http:`` or ``https:`` address.
 
     Args:
-        address: of the document.
+        address: the address of the document.
         terms: limits, credentials, trust.
         surroundings: clock, jitter and pauses.
-        known: validators of the version that is on record; the document is only sent if it has changed.
+        known: validators of the stored version; the document is only sent if it has changed since.
 
     Raises:
-        NotFetched: it could not be got.
+        NotFetched: the document could not be fetched.
     """
     path = path_of(address)
     if path is not None:
@@ -127,25 +129,25 @@ def fetch(address: str, terms: FetchTerms, surroundings: Surroundings, known: Va
 
 
 def hard_end(limit_s: float, exchange: Callable[[Extensions], Coroutine[Any, Any, AnswerT]]) -> AnswerT:
-    """What an exchange with a server gives; after ``limit_s`` seconds its connections are closed, whatever comes in.
+    """Run an exchange with a server and return its result; after ``limit_s`` seconds its connections are closed.
 
-    Time limits of the client are for each read: a server that sends a byte from time to time never exceeds them. Must
-    not be called from a running event loop.
+    The client's own time limits apply to each read: a server that sends a byte from time to time never exceeds them.
+    Must not be called from a running event loop.
 
     Args:
-        limit_s: seconds.
-        exchange: makes its requests with the extensions that it is given.
+        limit_s: time limit in seconds.
+        exchange: sends its requests with the extensions passed to it.
 
     Raises:
-        httpx.TimeoutException: it was not over in time.
+        httpx.TimeoutException: the exchange did not finish in time.
     """
 
     async def ended() -> AnswerT:
-        opened: list[_Stream] = []
+        streams: list[_Stream] = []
 
         async def note(event: str, details: Mapping[str, Any]) -> None:
             if event == "connection.connect_tcp.complete":
-                opened.append(details["return_value"])
+                streams.append(details["return_value"])
 
         try:
             async with asyncio.timeout(limit_s):
@@ -153,25 +155,27 @@ def hard_end(limit_s: float, exchange: Callable[[Extensions], Coroutine[Any, Any
         except TimeoutError as error:
             raise httpx.ReadTimeout(f"not over within {limit_s:g} s") from error
         finally:
-            # The client closes its connections itself, but not one whose TLS handshake was under way.
-            for stream in opened:
+            # The client closes its connections itself, but not one whose TLS handshake is unfinished.
+            for stream in streams:
                 await stream.aclose()
 
     return asyncio.run(ended())
 
 
 def shown(address: str) -> str:
-    """An address without what may be secret in it."""
+    """The address without user name, password, query and fragment, which may hold secrets; a path as it is."""
+    if "://" not in address:
+        return address
     parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators, limit_s: float) -> Fetched:
-    """One try, redirects included, all within its time."""
+    """Make one attempt, including redirects, within its time limit."""
     try:
         trust = trust_of(terms)
-        asking = _Asking(address, terms, surroundings, known, trust, surroundings.monotonic() + limit_s)
-        return hard_end(limit_s, asking.exchange)
+        attempt = _Attempt(address, terms, surroundings, known, trust, limit_s, surroundings.monotonic() + limit_s)
+        return hard_end(limit_s, attempt.exchange)
     except httpx.TimeoutException as error:
         raise _TryAgainError("time_out", f"no whole answer within {limit_s:g} s") from error
     except httpx.TransportError as error:
@@ -181,14 +185,15 @@ def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Val
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """One try to get the document at ``address``, which ends at an instant of the monotonic clock."""
+class _Attempt:
+    """One attempt to fetch the document at ``address``, which ends after ``limit_s`` at an instant of the clock."""
 
     address: str
     terms: FetchTerms
     surroundings: Surroundings
     known: Validators
     trust: ssl.SSLContext
+    limit_s: float
     ends: float
 
     @property
@@ -202,7 +207,7 @@ class _Asking:
             verify=self.trust, trust_env=terms.proxies, follow_redirects=False, timeout=terms.time_limit_s
         ) as client:
             for _ in range(MAX_REDIRECTS + 1):
-                answer = await self._ask(client, where, extensions)
+                answer = await self._request(client, where, extensions)
                 if isinstance(answer, Fetched):
                     return answer
                 where = urljoin(where, answer.address)
@@ -210,22 +215,22 @@ class _Asking:
                     raise self._not_fetched("redirect", f"redirected to {shown(where)[:200]}: refused")
         raise self._not_fetched("redirect", f"more than {MAX_REDIRECTS} redirects")
 
-    async def _ask(self, client: httpx.AsyncClient, where: str, extensions: Extensions) -> Fetched | _Redirect:
+    async def _request(self, client: httpx.AsyncClient, where: str, extensions: Extensions) -> Fetched | _Redirect:
         headers = _headers(where, self.terms, self.known)
         async with client.stream("GET", where, headers=headers, extensions=extensions) as response:
             if response.status_code in _REDIRECTS:
-                place = response.headers.get("location")
-                if not place:
+                location = response.headers.get("location")
+                if not location:
                     raise self._not_fetched("redirect", f"status {response.status_code} without a place")
-                return _Redirect(place)
-            found = Validators(response.headers.get("etag"), response.headers.get("last-modified"))
+                return _Redirect(location)
+            validators = Validators(response.headers.get("etag"), response.headers.get("last-modified"))
             if response.status_code == _NOT_MODIFIED and self.known != NOTHING_KNOWN:
                 return Fetched(None, self.known)
             if response.status_code in _TRY_AGAIN:
                 raise _TryAgainError("status", f"status {response.status_code}")
             if response.status_code != _OK:
                 raise self._not_fetched("status", f"status {response.status_code}", "see the address and rights")
-            return Fetched(await self._body(response), found)
+            return Fetched(await self._body(response), validators)
 
     async def _body(self, response: httpx.Response) -> bytes:
         parts: list[bytes] = []
@@ -235,7 +240,7 @@ class _Asking:
             if size > self.terms.max_bytes:
                 raise self._not_fetched("too_large", f"more than {self.terms.max_bytes} bytes", "see what it holds")
             if self.left_s < 0:
-                raise _TryAgainError("time_out", f"not whole within {self.terms.time_limit_s:g} s")
+                raise _TryAgainError("time_out", f"not whole within {self.limit_s:g} s")
             parts.append(part)
         return b"".join(parts)
 
@@ -267,10 +272,10 @@ def _headers(address: str, terms: FetchTerms, known: Validators) -> Mapping[str,
 
 
 def bearer_token(address: str, terms: FetchTerms) -> str:
-    """The token for a server, read now.
+    """Read the token for a server from its file.
 
     Raises:
-        NotFetched: it cannot be read, or would be sent without encryption.
+        NotFetched: the token cannot be read, or would be sent without encryption.
     """
     parts = urlsplit(address)
     file = terms.credentials.bearer_token_file
@@ -286,21 +291,21 @@ def bearer_token(address: str, terms: FetchTerms) -> str:
 
 
 def trust_of(terms: FetchTerms) -> ssl.SSLContext:
-    """Whom to trust, and the certificate to show; both files are read now.
+    """Create the TLS context with the trusted and client certificates, reading their files now.
 
     Raises:
-        NotFetched: they cannot be read.
+        NotFetched: a file cannot be read.
     """
-    given = terms.credentials
+    credentials = terms.credentials
     try:
         context = ssl.create_default_context(
             cafile=None if terms.ca_file is None else str(terms.ca_file),
             capath=None if terms.ca_folder is None else str(terms.ca_folder),
         )
-        if given.client_certificate is not None:
-            context.load_cert_chain(given.client_certificate, given.client_key)
+        if credentials.client_certificate is not None:
+            context.load_cert_chain(credentials.client_certificate, credentials.client_key)
     except (OSError, ssl.SSLError) as error:
-        where = given.client_certificate or terms.ca_file or terms.ca_folder
+        where = credentials.client_certificate or terms.ca_file or terms.ca_folder
         raise NotFetched("credentials", f"certificates cannot be read: {error}", str(where), "correct them") from error
     return context
 

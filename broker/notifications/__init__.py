@@ -1,1 +1,1 @@
-"""Telling people and programs what is wrong: rules, channels, incidents and the outbox."""
+"""Notifications to people and programs: rules, channels, incidents and the outbox."""

@@ -1,4 +1,4 @@
-"""What the HTTP API remembers: requests and their answers, tokens that were used, keys of issuers; and forgets."""
+"""The records of the HTTP API (requests and their answers, used tokens, keys of issuers), and their removal."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ _SAVE_ISSUER_KEYS = sa.text("""
 
 
 def use_once(connection: sa.Connection, issuer: str, token: str, expires_at_s: float) -> bool:
-    """Note that a token was used; False when it had been used before.
+    """Record the use of a token; return False if it has been used before.
 
     Args:
         connection: a transaction that can write.
-        issuer: of the token.
+        issuer: the issuer of the token.
         token: its identifier.
-        expires_at_s: when it ends (seconds since 1970): until then it is remembered.
+        expires_at_s: when it expires (seconds since 1970); it is remembered until then.
     """
     values = {"issuer": issuer, "token": token, "expires_at": datetime.fromtimestamp(expires_at_s, UTC)}
     return connection.execute(_INSERT_USED_TOKEN, values).scalar() is not None
 
 
 def kept_keys(connection: sa.Connection, issuer: str) -> tuple[datetime, dict[str, Any]] | None:
-    """The last keys of an issuer and when they were fetched (aware); None when there are none."""
+    """The last stored keys of an issuer and when they were fetched (aware); None if there are none."""
     row = connection.execute(_READ_ISSUER_KEYS, {"issuer": issuer}).one_or_none()
     return None if row is None else (row.fetched_at, row.keys)
 
 
 def keep_keys(connection: sa.Connection, issuer: str, fetched_at: datetime, keys: Mapping[str, Any]) -> None:
-    """Keep the keys that an issuer published at ``fetched_at`` (aware), unless newer ones are kept."""
+    """Store the keys that an issuer published at ``fetched_at`` (aware), unless newer ones are stored."""
     values = {"issuer": issuer, "fetched_at": fetched_at, "keys": json.dumps(dict(keys))}
     connection.execute(_SAVE_ISSUER_KEYS, values)
 
 
 KEPT_FOR = "24 hours"
-"""After this a key is free again."""
+"""Time after which a key may be used again."""
 GIVEN_UP_AFTER = "10 minutes"
-"""A request that has no answer by then was lost with its process."""
+"""Time after which a request without an answer counts as lost with its process."""
 
 _DELETE_OLD_REQUEST = sa.text(f"""
     DELETE FROM broker.http_requests WHERE subject = :subject AND key = :key
@@ -73,11 +73,11 @@ _DELETE_UNANSWERED = sa.text(
 
 @dataclass(frozen=True)
 class Earlier:
-    """What is known of an earlier request with the same key.
+    """The state of an earlier request with the same key.
 
     Attributes:
-        state: ``answered``, ``under_way``, ``lost`` (its process ended before it answered) or ``different`` (it was
-            another request).
+        state: ``answered``, ``under_way``, ``lost`` (its process ended before it answered) or ``different`` (the key
+            belongs to another request).
         status: of the answer.
         headers: of the answer.
         body: of the answer.
@@ -90,12 +90,12 @@ class Earlier:
 
 
 def begin(connection: sa.Connection, subject: str, key: str, digest: str) -> Earlier | None:
-    """Take a key for a request; None when it is the first with it, else what is known of the earlier one."""
-    named = {"subject": subject, "key": key}
-    connection.execute(_DELETE_OLD_REQUEST, named)
-    if connection.execute(_INSERT_REQUEST, {**named, "digest": digest}).scalar() is not None:
+    """Claim a key for a request; None if the key is new, else the state of the earlier request."""
+    identity = {"subject": subject, "key": key}
+    connection.execute(_DELETE_OLD_REQUEST, identity)
+    if connection.execute(_INSERT_REQUEST, {**identity, "digest": digest}).scalar() is not None:
         return None
-    row = connection.execute(_READ_REQUEST, named).one_or_none()
+    row = connection.execute(_READ_REQUEST, identity).one_or_none()
     if row is None:  # the earlier one was refused at this moment, and its key released
         return Earlier("under_way")
     if row.digest != digest:
@@ -106,7 +106,7 @@ def begin(connection: sa.Connection, subject: str, key: str, digest: str) -> Ear
 
 
 def find_answer(connection: sa.Connection, subject: str, key: str, digest: str) -> Earlier | None:
-    """The answer that the same request was given before; None when there is none."""
+    """The answer to an earlier identical request; None if there is none."""
     row = connection.execute(_READ_REQUEST, {"subject": subject, "key": key}).one_or_none()
     if row is None or row.digest != digest or row.status is None:
         return None
@@ -116,21 +116,21 @@ def find_answer(connection: sa.Connection, subject: str, key: str, digest: str) 
 def note_answer(
     connection: sa.Connection, subject: str, key: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> None:
-    """Keep the answer to a request."""
+    """Store the answer to a request."""
     values = {"subject": subject, "key": key, "status": status, "headers": json.dumps(dict(headers)), "body": body}
     connection.execute(_SAVE_ANSWER, values)
 
 
 def release(connection: sa.Connection, subject: str, key: str) -> None:
-    """Give a key free: its request changed nothing."""
+    """Release the key of a request that changed nothing."""
     connection.execute(_DELETE_UNANSWERED, {"subject": subject, "key": key})
 
 
 MOST_ROWS = 10_000
-"""Rows of one transaction; more wait for the next time."""
+"""Most rows to remove from a table in one transaction; the rest waits for the next run."""
 
 _OLD = (
-    ("http_requests", "begun_at < clock_timestamp() - interval '24 hours'"),
+    ("http_requests", f"begun_at < clock_timestamp() - interval '{KEPT_FOR}'"),
     ("used_tokens", "expires_at < clock_timestamp() - interval '1 hour'"),
     ("matched_requests", "matched_at < clock_timestamp() - interval '7 days'"),
     ("presented_nodes", "last_seen_at < clock_timestamp() - interval '3 days'"),
@@ -143,7 +143,7 @@ _DELETE_OLD_ROWS = """
 
 
 def remove_old(database: Database) -> dict[str, int]:
-    """Remove what is old enough; how many rows of each table went."""
+    """Remove old rows, and return the number of removed rows by table."""
     counts = {}
     for table, old in _OLD:
         with database.begin() as connection:

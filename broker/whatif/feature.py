@@ -11,13 +11,13 @@ FEATURE = Feature(
         Command(
             "what-if",
             "broker.whatif.commands.what_if:what_if",
-            "What would have been decided with other values or rules.",
+            "Show what would have been decided with other values or rules.",
             place=290,
         ),
         Command(
             "sweep",
             "broker.whatif.commands.sweep:sweep",
-            "What would have been decided with each value of a grid.",
+            "Show what would have been decided with each value of a grid.",
             place=300,
         ),
     ),

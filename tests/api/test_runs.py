@@ -12,7 +12,7 @@ import pytest
 
 from tests.api.decided import decided_server
 from tests.api.serving import client_of
-from tests.brokerages.small_grid import NOW
+from tests.brokerages.small_grid import NOW, TASK
 from tests.conftest import TestServer
 
 V1 = "/api/v1"
@@ -58,6 +58,17 @@ def test_a_what_if_a_sweep_and_a_replay(client: httpx.Client) -> None:
 
 
 @pytest.mark.slow
+def test_a_replay_of_one_snapshot(client: httpx.Client) -> None:
+    snapshot = client.get(f"{V1}/tasks/{TASK}/decision").json()["decisions"][0]["snapshot"]
+    asked = [client.post(f"{V1}/replay", json={"snapshot": one, "until": UNTIL}) for one in (snapshot, "another")]
+    of_snapshot, of_another = (ended(client, one) for one in asked)
+    assert (of_snapshot["result"]["identical"], of_snapshot["result"]["cycles"]) == (3, 1)
+    assert (of_another["state"], of_another["problem"]["code"]) == ("failed", "no_such_snapshot"), of_another
+    without_a_time = ended(client, client.post(f"{V1}/replay", json={"snapshot": snapshot}))
+    assert without_a_time["state"] == "done", "of whatever time it is"
+
+
+@pytest.mark.slow
 def test_a_preview_sums_up_what_becomes_different(client: httpx.Client) -> None:
     started = client.post(f"{V1}/config:preview", json={"set": {"NQUEUED_SAT_CAP": 1}})
     assert client.get(started.headers["location"]).json()["asked"]["decisions"] == 200
@@ -88,6 +99,8 @@ def test_a_run_is_cancelled_and_one_without_cycles_fails_with_its_reason(client:
     [
         ("what-if", {"set": {"NOTHING": 1}}, 404),
         ("what-if", {"set": {"NQUEUED_SAT_CAP": -1}}, 409),
+        ("what-if", {"rules": {"link_ful": False}}, 404),
+        ("sweep", {"ranges": ["NQUEUED_SAT_CAP=100:200:100"], "rules": {"link_ful": True}}, 404),
         ("sweep", {"ranges": ["NQUEUED_SAT_CAP=1:100000:1"]}, 409),
         ("sweep", {"ranges": ["NQUEUED_SAT_CAP"]}, 400),
         ("config:preview", {"set": {}}, 422),

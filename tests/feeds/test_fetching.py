@@ -135,6 +135,16 @@ def test_a_server_that_sends_for_too_long(clock: Clock) -> None:
         assert refusal(server.address(), clock, FetchTerms(time_limit_s=30)).code == "time_out"
 
 
+def test_the_time_limit_that_was_exceeded_is_told(clock: Clock) -> None:
+    def slow(handler: object) -> None:
+        clock.now += 2
+        says(200, BODY)(handler)  # type: ignore[arg-type]
+
+    surroundings = dataclasses.replace(clock.surroundings, left_s=lambda: 1.0)
+    with serving(slow) as server, pytest.raises(NotFetched, match="not whole within 1 s"):
+        fetch(server.address(), FetchTerms(time_limit_s=30), surroundings)
+
+
 @pytest.mark.parametrize("what", DRIPPING)
 def test_a_server_that_drips_is_left_at_the_time_limit(clock: Clock, what: str) -> None:
     began = time.monotonic()
@@ -320,6 +330,16 @@ def test_addresses_that_are_none(clock: Clock, address: str, code: str) -> None:
     assert refusal(address, clock).code == code
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["http://user:word@127.0.0.1:1/x?key=word", "ftp://user:word@host/x?key=word", "file://user:word@host/x?key=word"],
+)
+def test_no_refusal_tells_what_is_secret_in_an_address(clock: Clock, address: str) -> None:
+    refused = refusal(address, clock)
+    assert "word" not in f"{refused} {refused.where}"
+
+
 def test_what_is_secret_in_an_address_is_not_shown() -> None:
-    assert shown("https://user:word@host:8/x?y") == "https://host:8/x?y"
+    assert shown("https://user:word@host:8/x?X-Amz-Signature=secret#word") == "https://host:8/x"
+    assert shown("/data/sites?1#2.json") == "/data/sites?1#2.json", "a path has neither"
     assert path_of("https://host/x") is None and path_of("file:///a%20b") == Path("/a b")

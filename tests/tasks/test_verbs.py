@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from agents.tasks import task_commands
 from broker.errors import Refused
 from broker.formats.statements.sss_exchange import NotOurTables
 from broker.store.connection.database import Database
@@ -76,6 +78,31 @@ def test_a_task_without_jobs_is_aborted_at_once(database: Database, broker: Comm
     refused = broker("task", "finish", str(task))
     assert refused.status == 3 and f"task {task} is aborted" in refused.err and "possible now: retry" in refused.err
     assert broker("task", "kill", "999").status == 4
+
+
+def test_a_task_that_another_process_keeps_locked_is_not_said_to_have_ended(
+    database: Database, broker: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = submitted(broker, tmp_path, nucleus=None)
+    with database.begin() as other:
+
+        def with_the_task_locked(*given: Any) -> Any:
+            query = "SELECT FROM doma_panda.jedi_tasks WHERE jeditaskid = :task FOR NO KEY UPDATE"
+            other.execute(sa.text(query), {"task": task})
+            return task_commands.end_tasks(*given)
+
+        monkeypatch.setattr("broker.tasks.answers.task_verbs.end_tasks", with_the_task_locked)
+        done = act(database, "kill", task)
+        assert (done.status, status_of(database, task)) == ("aborting", "aborting")
+        assert done.notes == ("another process writes to it now; the agent completion ends it in its next cycle",)
+        record, emitted = run_agent(database, "completion", MUCH_LATER)
+        assert (record.outcome, record.counts["tasks"], emitted) == ("done", 0, [])
+    record, _ = run_agent(database, "completion", MUCH_LATER)
+    assert (record.counts["tasks"], status_of(database, task)) == (1, "aborted")
+
+
+def test_a_task_with_jobs_is_not_said_to_be_busy(database: Database, broker: Command, tmp_path: Path) -> None:
+    assert act(database, "finish", running(database, broker, tmp_path), soft=True).notes == ()
 
 
 def test_jobs_that_are_left_end_with_the_agent(database: Database, broker: Command, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_names_cover_neither_each_other_nor_a_site(frame: Frame) -> None:
 def test_failures_are_marked_on_both_maps() -> None:
     by_place, by_tier = str(place_map(OTHERS, (), DESK)), str(grid_map(OTHERS))
     for drawn in (by_place, by_tier):
-        assert "BNL: 900 run, 5 wait, 7 placed in the last hour, 40 of 50 that ended lately failed, nucleus" in drawn
+        assert "BNL: 900 run, 5 wait, 7 placed in the last hour, 40 of 50 that ended recently failed, nucleus" in drawn
     assert by_place.count(" failing") == 1 and "✕ 40" in by_tier
 
 

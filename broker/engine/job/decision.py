@@ -1,6 +1,6 @@
-"""The result of a chunk as a decision: reasons and candidates packed, so that a cycle makes no names and no words.
+"""The result of a chunk as a decision: reasons and candidates stay packed, so that a cycle builds no names or texts.
 
-Verdicts of every filter on one candidate, in order: before and after the one that decided as well.
+Verdicts of every filter on one candidate, in order, including those before and after the deciding one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from broker.rules.contract import Filter, GroupFilter
 
 def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     """The decision on one chunk: it is brokered when it has candidates, else it is pending."""
-    # whatever the rules say of the queues, a chunk that is blocked cannot go: the queues that are left go with it
+    # a blocked chunk cannot be brokered whatever the rules say: the queues that they leave drop out, too
     blocked = result.reason if result.blocked else ""
     reasons = Reasons(cycle.legend, deciding(cycle, result), blocked, dict(cycle.refused_names(result.row)))
     chunks, row = cycle.work.chunks, result.row
@@ -47,7 +47,7 @@ def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
 def deciding(cycle: JobCycle, result: ChunkResult) -> AnyArray:
     """(Q,): for each candidate the index of its code in the legend of the cycle.
 
-    FEASIBLE marks those that nothing rejected, lower values those that never were candidates.
+    FEASIBLE marks those that nothing rejected; lower values mark those that never were candidates.
     """
     position: AnyArray = result.block.evaluation.reason[result.row - result.block.rows.start].astype(np.int16)
     ranking = result.ranking
@@ -85,7 +85,7 @@ def _notes(cycle: JobCycle, result: ChunkResult) -> tuple[str, ...] | Notes:
 
 
 def noted_codes(cycle: JobCycle) -> tuple[str, ...]:
-    """The codes that all decisions note which are made now: unusable sources, and rules that could not be run."""
+    """The codes that all decisions made now carry: unusable sources, and rules that could not be run."""
     faults = sorted({f"rule_fault:{fault.rule}" for fault in cycle.faults}) if cycle.faults else ()
     return (*cycle.unusable_sources, *faults)
 
@@ -95,19 +95,22 @@ AnyFilter = Filter[Any] | GroupFilter[Any]
 
 def every_rule(cycle: JobCycle, result: ChunkResult, name: str) -> list[RuleVerdict]:
     """The verdicts of all filters on a pseudo-queue, in order; none for a queue that never was a candidate."""
-    found = np.flatnonzero(cycle.snapshot.queues.name == name)
-    if not len(found):
+    positions = np.flatnonzero(cycle.snapshot.queues.name == name)
+    if not len(positions):
         return []
-    position = int(found[0])
+    position = int(positions[0])
     decides = int(deciding(cycle, result)[position])
     if decides == NOT_A_CANDIDATE:
         return []
     verdicts, gone, skipped = [], False, False
+    filters = len(cycle.chain.filters)
+    # a filter has two codes, and those of cuts follow
+    deciding_filter = decides % filters if 0 <= decides < 2 * filters else None
     for index, rule in enumerate(cycle.chain.filters):
         reached = not gone and not (rule.after_temporary and skipped)
-        one = _verdict(cycle, result, rule, position, decides % len(cycle.chain.filters) == index, reached)
-        verdicts.append(one)
-        if one.verdict == "fail" or (one.verdict == "unknown" and rule.unknown_policy == "reject"):
+        verdict = _verdict(cycle, result, rule, position, deciding_filter == index, reached)
+        verdicts.append(verdict)
+        if verdict.verdict == "fail" or (verdict.verdict == "unknown" and rule.unknown_policy == "reject"):
             skipped, gone = True, gone or rule.kind == "persistent"
     return verdicts
 
@@ -124,11 +127,11 @@ def _verdict(
     if cycle.snapshot.unusable(rule.needs(pairs.tuning)):
         return RuleVerdict(rule.name, rule.code, rule.kind, "unknown", None)
     if isinstance(rule, GroupFilter):
-        # it compares candidates with one another, and was asked about all of them at once
+        # it compares candidates with one another, and judged all of them at once
         verdict: Verdict = "fail" if decides else "pass"
     else:
         unknown = rule.unknown(pairs)
-        kept = bool(np.asarray(rule.keep(pairs)).all())
+        passes = bool(np.asarray(rule.keep(pairs)).all())
         is_unknown = unknown is not None and bool(np.asarray(unknown).all())
-        verdict = "unknown" if is_unknown else "pass" if kept else "fail"
+        verdict = "unknown" if is_unknown else "pass" if passes else "fail"
     return RuleVerdict(rule.name, rule.code, rule.kind, verdict, rule.observe(pairs))

@@ -1,8 +1,8 @@
-"""The list of tasks: what each brokerage last decided about them, what waits first.
+"""The list of tasks: what each brokerage last decided about them, with waiting tasks first.
 
-Throttles as they are kept with a decision.
+Throttles are read from the notes stored with a decision.
 
-Values of filters that are known: a list about a name that is nowhere would be empty and say nothing.
+Filter values must be known: a list for a name that exists nowhere would be empty and say nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from broker.decisions.answers.decision_model import TaskFacts
 from broker.decisions.answers.reason_codes import glossary, profile_rules, waiting_now
 from broker.domain.decisions import first_redecided
 from broker.domain.rejection_counts import unified_of
+from broker.domain.task_states import NO_LONGER_BROKERED
 from broker.domain.work import DroppedRow
 from broker.engine.analysis.throttle import Throttle
 from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
@@ -37,7 +38,6 @@ from broker.history.answers.stored_states import (
 )
 from broker.history.statements.filtered_tasks import DecisionFilters, filtered_tasks
 from broker.history.statements.task_facts import (
-    ENDED,
     TaskSelection,
     read_task_facts,
     read_task_numbers,
@@ -50,11 +50,11 @@ from broker.store.summaries.chunk_states import decided_after
 
 
 def throttle_in(notes: Iterable[str]) -> Throttle | None:
-    """The throttle among the notes of a decision; None without one."""
+    """Return the throttle in the notes of a decision; None if there is none."""
     for note in notes:
-        found = Throttle.read(note)
-        if found is not None:
-            return found
+        throttle = Throttle.read(note)
+        if throttle is not None:
+            return throttle
     return None
 
 
@@ -62,42 +62,42 @@ OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 
 
 def task_list(asking: Asking, filters: TaskFilters | None = None) -> TaskList:
-    """The tasks for which all filters hold: those that are open, or were brokered in the last day."""
-    wanted = filters or TaskFilters()
-    status = None if wanted.status is None or wanted.status in OUTCOMES else [wanted.status]
+    """Return the tasks that match all filters and are open, or were brokered in the last day."""
+    chosen_filters = filters or TaskFilters()
+    status = None if chosen_filters.status is None or chosen_filters.status in OUTCOMES else [chosen_filters.status]
     selection = TaskSelection(
-        user=wanted.user,
+        user=chosen_filters.user,
         statuses=status,
-        nucleus=wanted.nucleus,
-        gshare=wanted.gshare,
+        nucleus=chosen_filters.nucleus,
+        gshare=chosen_filters.gshare,
         open_only=status is None,
     )
-    if not _takes_states(wanted):
+    if not _takes_states(chosen_filters):
         since = waiting_since(asking.connection, asking.now)
         numbers = read_task_numbers(asking.connection, asking.catalogue, selection)
     elif decided_after(asking.connection, asking.now):
-        return _filtered_then(asking, selection, wanted)
+        return _filtered_then(asking, selection, chosen_filters)
     else:
-        outcome = wanted.status if wanted.status in OUTCOMES else None
-        kind = DecisionFilters(outcome, wanted.reason, wanted.queue, wanted.since)
+        outcome = chosen_filters.status if chosen_filters.status in OUTCOMES else None
+        kind = DecisionFilters(outcome, chosen_filters.reason, chosen_filters.queue, chosen_filters.since)
         seen_since = asking.now - LOOKED_BACK
         since = filtered_tasks(asking.connection, asking.catalogue, selection, kind, seen_since)
         numbers = list(since)
-    page = _page(numbers, since, wanted)
+    page = _page(numbers, since, chosen_filters)
     facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=page.shown))
     states = _by_task(chunk_states(asking.connection, asking.now, tasks=set(page.shown)))
     lines = {task: _line(facts[task], states.get(task, ())) for task in page.shown}
-    return _list(asking.now, wanted, page, lines, states)
+    return _list(asking.now, chosen_filters, page, lines, states)
 
 
 def _takes_states(filters: TaskFilters) -> bool:
-    """Whether it depends on what was decided if a task is in the list, not only where."""
-    given = (filters.reason, filters.queue, filters.since)
-    return filters.status in OUTCOMES or any(one is not None for one in given)
+    """Return whether decisions determine which tasks are in the list, and not only their order."""
+    values = (filters.reason, filters.queue, filters.since)
+    return filters.status in OUTCOMES or any(value is not None for value in values)
 
 
 def _filtered_then(asking: Asking, selection: TaskSelection, filters: TaskFilters) -> TaskList:
-    """The list of the past where all tasks must be looked at."""
+    """Return a list of the past for which all tasks must be examined."""
     facts = read_task_facts(asking.connection, asking.catalogue, selection)
     states = _by_task(state for state in chunk_states(asking.connection, asking.now) if state.jeditaskid in facts)
     lines = {task: _line(facts[task], states.get(task, ())) for task in facts}
@@ -108,7 +108,7 @@ def _filtered_then(asking: Asking, selection: TaskSelection, filters: TaskFilter
 
 @dataclass(frozen=True)
 class _Page:
-    """The tasks of a page, how many there are on all pages, and whether there is a page behind it."""
+    """The tasks of a page, the number on all pages, and whether another page follows."""
 
     shown: Sequence[int]
     total: int
@@ -116,16 +116,16 @@ class _Page:
 
 
 def _page(tasks: Sequence[int], since: Mapping[int, datetime | None], filters: TaskFilters) -> _Page:
-    """What has waited longest first, then those that do not wait; a page begins behind the last task of that before."""
+    """Sort tasks by longest wait, then those that do not wait; a page begins after the last task before it."""
 
     def place(task: int) -> tuple[bool, float, int]:
         waits = since.get(task)
         return waits is None, 0.0 if waits is None else waits.timestamp(), task
 
-    found = sorted(tasks, key=place)
-    behind = bisect_right(found, place(filters.after), key=place) if filters.after else 0
-    shown = found[behind : behind + filters.limit]
-    return _Page(shown, len(found), behind + len(shown) < len(found))
+    ordered = sorted(tasks, key=place)
+    behind = bisect_right(ordered, place(filters.after), key=place) if filters.after else 0
+    numbers = ordered[behind : behind + filters.limit]
+    return _Page(numbers, len(ordered), behind + len(numbers) < len(ordered))
 
 
 def _list(
@@ -152,15 +152,15 @@ def _by_task(states: Iterable[ChunkState]) -> dict[int, list[ChunkState]]:
 
 
 def _with_throttle(line: TaskLine, states: Sequence[ChunkState]) -> TaskLine:
-    """The line with what throttles its task: that stands in the notes of a decision, and only there."""
+    """Return the line with the throttle of its task, which is stored only in the notes of a decision."""
     if line.outcome != "throttled":
         return line
-    shown = _shown(states, line.brokerage)
-    return line if shown is None else line.model_copy(update={"throttle": throttle_in(shown.notes)})
+    state = _shown(states, line.brokerage)
+    return line if state is None else line.model_copy(update={"throttle": throttle_in(state.notes)})
 
 
 def _shown(states: Iterable[ChunkState], brokerage: str | None) -> ChunkState | None:
-    """Of the chunks that wait the one that has waited longest."""
+    """Return the chunk that has waited longest."""
     waiting = [state for state in states if state.brokerage == brokerage and state.outcome != "brokered"]
     return min(waiting, key=lambda state: state.waiting_since or state.decided_at, default=None)
 
@@ -171,20 +171,20 @@ def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
     brokerage = chunks[0].brokerage if chunks else None
     of_last = [state for state in chunks if state.decided_at == last]
     waiting = [state for state in chunks if state.outcome != "brokered"]
-    shown = _shown(chunks, brokerage)
-    state = shown or (of_last[0] if of_last else None)
+    leading = _shown(chunks, brokerage)
+    state = leading or (of_last[0] if of_last else None)
     queues = {unified_of(name) for chunk in chunks for name in chunk.assigned}
     return TaskLine(
         task=TaskFacts(
             **facts,
             waiting_since=first_wait(chunks),
-            next_try_at=min((one.pending_until for one in waiting if one.pending_until), default=None),
-            redecide=first_redecided((one.outcome, one.pending_until) for one in waiting),
+            next_try_at=min((chunk.pending_until for chunk in waiting if chunk.pending_until), default=None),
+            redecide=first_redecided((chunk.outcome, chunk.pending_until) for chunk in waiting),
         ),
         brokerage=brokerage,
         outcome=None if state is None else state.outcome,
         reason=None if state is None else state.reason,
-        main_code=None if shown is None else shown.main_code,
+        main_code=None if leading is None else leading.main_code,
         chunks=len(chunks),
         chunks_waiting=len(waiting),
         jobs=sum(sum(chunk.assigned.values()) for chunk in chunks),
@@ -208,7 +208,7 @@ def _holds(line: TaskLine, filters: TaskFilters) -> bool:
 
 QUEUE_STATUSES = ("online", "offline", "brokeroff", "test", "standby", "paused")
 MOST_LISTED = 12
-"""Where no name is near and there are no more than these, all of them are said."""
+"""If no name is similar and there are no more values than this, all are listed."""
 
 
 class UnknownValue(BrokerError):
@@ -224,66 +224,66 @@ class UnknownValue(BrokerError):
     def __init__(self, field: str, value: str, known: Iterable[str], where: str = "") -> None:
         names = sorted(set(known))
         self.field, self.nearest = field, nearest(value, names, MOST_NEAR)
-        listed = f"known are {', '.join(names)}" if 0 < len(names) <= MOST_LISTED else ""
-        remedy = f"did you mean {' or '.join(self.nearest)}?" if self.nearest else listed
+        known_names = f"known are {', '.join(names)}" if 0 < len(names) <= MOST_LISTED else ""
+        remedy = f"did you mean {' or '.join(self.nearest)}?" if self.nearest else known_names
         super().__init__(f"there is no {field.replace('_', ' ')} {value[:80]}", where or f"--{field}", remedy)
 
 
 def known_value(field: str, value: str, known: Iterable[str], where: str = "") -> str:
-    """The value among ``known`` that matches, in upper or lower case.
+    """Return the value among ``known`` that matches, in upper or lower case.
 
     Raises:
-        UnknownValue: there is none; it says which are near.
+        UnknownValue: there is no match; the error names the most similar values.
     """
     names = set(known)
     if value in names:
         return value
-    for one in sorted(names):
-        if one.casefold() == value.casefold():
-            return one
+    for name in sorted(names):
+        if name.casefold() == value.casefold():
+            return name
     raise UnknownValue(field, value, names, where)
 
 
 def known_task_filters(asking: Asking, filters: TaskFilters) -> TaskFilters:
-    """The filters with their values as they are known.
+    """Return the filters with their values as they are known.
 
     Raises:
-        UnknownValue: nothing has a value.
+        UnknownValue: a value is unknown.
     """
-    known: dict[str, Callable[[], Iterable[str]]] = {
-        "status": lambda: {*OUTCOMES, *GROUP_STATE_OF, *ENDED, *_of_tasks(asking, "status")},
+    values: dict[str, Callable[[], Iterable[str]]] = {
+        "status": lambda: {*OUTCOMES, *GROUP_STATE_OF, *NO_LONGER_BROKERED, *_of_tasks(asking, "status")},
         "reason": lambda: _reasons(asking),
         "queue": lambda: {*_of_snapshot(asking, "queue"), *queue_names(asking.connection, asking.names)},
         "nucleus": lambda: {*_of_snapshot(asking, "nucleus"), *_of_tasks(asking, "nucleus")},
         "gshare": lambda: {*_shares(asking), *_of_tasks(asking, "gshare")},
         "user": lambda: _of_tasks(asking, "username"),
     }
-    return filters.model_copy(update=_as_known(known, filters))
+    return filters.model_copy(update=_as_known(values, filters))
 
 
 def known_queue_filters(asking: Asking, filters: QueueFilters) -> QueueFilters:
-    """The filters with their values as they are known.
+    """Return the filters with their values as they are known.
 
     Raises:
-        UnknownValue: nothing has a value.
+        UnknownValue: a value is unknown.
     """
-    known: dict[str, Callable[[], Iterable[str]]] = {
+    values: dict[str, Callable[[], Iterable[str]]] = {
         "status": lambda: {*QUEUE_STATUSES, *_of_snapshot(asking, "status")},
         "site": lambda: {*_of_snapshot(asking, "site"), *site_names(asking.connection, asking.names)},
     }
-    return filters.model_copy(update=_as_known(known, filters))
+    return filters.model_copy(update=_as_known(values, filters))
 
 
-def _as_known(known: Mapping[str, Callable[[], Iterable[str]]], filters: TaskFilters | QueueFilters) -> dict[str, str]:
-    given = {field: value for field in known if (value := getattr(filters, field)) is not None}
-    return {field: known_value(field, value, known[field]()) for field, value in given.items()}
+def _as_known(values: Mapping[str, Callable[[], Iterable[str]]], filters: TaskFilters | QueueFilters) -> dict[str, str]:
+    chosen = {field: value for field in values if (value := getattr(filters, field)) is not None}
+    return {field: known_value(field, value, values[field]()) for field, value in chosen.items()}
 
 
 def _of_tasks(asking: Asking, column: str) -> list[str]:
     return read_task_values(asking.connection, asking.catalogue, column)
 
 
-def _of_snapshot(asking: Asking, what: str) -> set[str]:
+def _of_snapshot(asking: Asking, column: str) -> set[str]:
     snapshot = last_snapshot(asking)
     if snapshot is None:
         return set()
@@ -294,7 +294,7 @@ def _of_snapshot(asking: Asking, what: str) -> set[str]:
         "site": unified.atlas_site,
         "nucleus": snapshot.nuclei.name,
     }
-    return {str(one) for one in columns[what] if one}
+    return {str(value) for value in columns[column] if value}
 
 
 def _shares(asking: Asking) -> set[str]:
@@ -305,7 +305,7 @@ def _shares(asking: Asking) -> set[str]:
 
 
 def _reasons(asking: Asking) -> set[str]:
-    """What rules and steps may give, and what waits for now."""
-    unknown = {f"unknown_{one.name}" for one in profile_rules(asking.config)}
+    """Return the codes that rules and steps may give, and those that something waits for now."""
+    unknown = {f"unknown_{rule.name}" for rule in profile_rules(asking.config)}
     present = {code for _, *codes in waiting_now(asking) for code in codes if code}
     return {*glossary(asking).codes, *unknown, *present}

@@ -1,6 +1,6 @@
-"""Facts of tasks as people ask for them, from PanDA's table of tasks.
+"""Facts about tasks as people query them, from PanDA's task table.
 
-Jobs, wherever they are among PanDA's tables of jobs, and what is on record of them.
+Also jobs, in whichever of PanDA's job tables they are, and what is on record about them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from broker.domain.instants import naive
+from broker.domain.task_states import NO_LONGER_BROKERED
 from broker.store.connection.tables import TableCatalogue
 from broker.store.query_context import Answer
 
@@ -51,9 +52,6 @@ class TaskSelection:
     open_only: bool = False
 
 
-#: Tasks in these states are not brokered any more.
-ENDED = ("done", "finished", "failed", "broken", "aborted", "exhausted", "obsolete")
-
 #: The condition of a selection, on the columns of the table of tasks.
 SELECTED = """
     WHERE (CAST(:tasks AS bigint[]) IS NULL OR jeditaskid = ANY(:tasks))
@@ -68,7 +66,7 @@ SELECTED = """
 def read_task_facts(
     connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection
 ) -> dict[int, dict[str, Any]]:
-    """The facts of tasks by their number, with the names of the fields of an answer."""
+    """Return the facts of tasks by their number, with the field names of an answer."""
     source = catalogue.source("jedi_tasks", COLUMNS)
     query = sa.text(f"SELECT {', '.join(COLUMNS)} FROM {source} AS t {SELECTED}")  # noqa: S608 - quoted names
     return {row[0]: _facts(row) for row in connection.execute(query, selected_values(selection)).all()}
@@ -77,7 +75,7 @@ def read_task_facts(
 def read_task_shares(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: Sequence[int]
 ) -> dict[int, str | None]:
-    """The global share of each of these tasks."""
+    """Return the global share of each of these tasks."""
     if not tasks:
         return {}
     source = catalogue.source("jedi_tasks", ("jeditaskid", "gshare"))
@@ -86,14 +84,14 @@ def read_task_shares(
 
 
 def read_task_numbers(connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection) -> list[int]:
-    """The numbers of tasks, in order: :func:`read_task_facts` without the facts."""
+    """Return the numbers of tasks, in order: :func:`read_task_facts` without the facts."""
     source = catalogue.source("jedi_tasks", COLUMNS)
     query = sa.text(f"SELECT jeditaskid FROM {source} AS t {SELECTED}")  # noqa: S608 - quoted names
     return [int(number) for number in connection.scalars(query, selected_values(selection)).all()]
 
 
 def selected_values(selection: TaskSelection) -> Mapping[str, object]:
-    """The values that :data:`SELECTED` names."""
+    """Return the values of the parameters of :data:`SELECTED`."""
     return {
         "tasks": None if selection.tasks is None else list(selection.tasks),
         "user": selection.user,
@@ -101,7 +99,7 @@ def selected_values(selection: TaskSelection) -> Mapping[str, object]:
         "nucleus": selection.nucleus,
         "gshare": selection.gshare,
         "open_only": selection.open_only,
-        "ended": list(ENDED),
+        "ended": list(NO_LONGER_BROKERED),
     }
 
 
@@ -116,26 +114,26 @@ class UserTasks(Answer):
 
 
 def read_tasks_by_user(connection: sa.Connection, catalogue: TableCatalogue) -> list[UserTasks]:
-    """All users who have tasks, those with most open ones first."""
+    """Return all users who have tasks, those with most open tasks first."""
     source = catalogue.source("jedi_tasks", ("username", "status"))
     query = (
         "SELECT username, count(*), count(*) FILTER (WHERE status <> ALL(CAST(:ended AS text[]))), "  # noqa: S608
         "count(*) FILTER (WHERE status = 'running'), count(*) FILTER (WHERE status = 'pending') "
         f"FROM {source} AS t WHERE username IS NOT NULL GROUP BY 1 ORDER BY 3 DESC, 1"
     )
-    rows = connection.execute(sa.text(query), {"ended": list(ENDED)})
+    rows = connection.execute(sa.text(query), {"ended": list(NO_LONGER_BROKERED)})
     return [UserTasks(user=str(row[0]), tasks=row[1], open=row[2], running=row[3], pending=row[4]) for row in rows]
 
 
 def read_user_names(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
-    """The names of all users who have tasks."""
+    """Return the names of all users who have tasks."""
     return read_task_values(connection, catalogue, "username")
 
 
 def read_task_names(
     connection: sa.Connection, catalogue: TableCatalogue, text: str, most: int
 ) -> list[tuple[int, str]]:
-    """Numbers and names of the newest tasks with a text in their name, in upper or lower case."""
+    """Return numbers and names of the newest tasks whose name contains a text, in upper or lower case."""
     source = catalogue.source("jedi_tasks", ("jeditaskid", "taskname"))
     query = (
         f"SELECT jeditaskid, taskname FROM {source} AS t "  # noqa: S608 - quoted names
@@ -145,7 +143,7 @@ def read_task_names(
 
 
 def read_task_values(connection: sa.Connection, catalogue: TableCatalogue, column: str) -> list[str]:
-    """What tasks have in one of ``COLUMNS``, each value once."""
+    """Return the distinct values of tasks in one of ``COLUMNS``."""
     source = catalogue.source("jedi_tasks", (column,))
     query = f'SELECT DISTINCT "{column}" FROM {source} AS t WHERE "{column}" IS NOT NULL ORDER BY 1'  # noqa: S608 - as above
     return [str(value) for value in connection.scalars(sa.text(query))]
@@ -196,18 +194,19 @@ _LOG_FILE = "SELECT lfn, scope FROM {files} AS f WHERE pandaid = :job AND type =
 
 
 MOST_LINES = 100_000
-"""Of a list of tasks or jobs."""
+"""Maximum length of a list of tasks or jobs."""
 
 
 class JobFilters(Answer):
-    """Filters of jobs, all of which must hold.
+    """Filters of jobs; all must match.
 
     Attributes:
         task: only jobs of this task.
-        queue: only jobs at this queue, in upper or lower case.
+        queue: only jobs at this queue, case-insensitive.
         state: only jobs with this jobstatus.
-        error: a code (``1099``), with its source (``pilot:1099``), a class (``memory``), or a default fault (``site``).
-        limit: the largest number of jobs, newest first.
+        error: a code (``1099``), a code with its source (``pilot:1099``), a class (``memory``), or a default fault
+            (``site``).
+        limit: maximum number of jobs, newest first.
         after: only jobs with a lower number, for the next page.
     """
 
@@ -221,14 +220,14 @@ class JobFilters(Answer):
 
 @dataclass(frozen=True)
 class JobSelection:
-    """Jobs to be read: those that filters let through, with their error as ranges of codes.
+    """The jobs to read: those that pass the filters, with their error as ranges of codes.
 
     Attributes:
-        filters: what holds of the jobs; its ``error`` and ``limit`` are not looked at.
-        jobs: their numbers.
-        errors: with a code in one of these ranges: beginning of the columns (``piloterror``), or ``none`` for failed
+        filters: conditions on the jobs; its ``error`` and ``limit`` are ignored.
+        jobs: numbers of the jobs.
+        errors: ranges of codes, any of which matches: prefix of the columns (``piloterror``), or ``none`` for failed
             jobs without any code; lowest and highest code.
-        limit: so many at most, the newest first.
+        limit: maximum number of jobs, newest first.
     """
 
     filters: JobFilters = field(default_factory=JobFilters)
@@ -238,10 +237,10 @@ class JobSelection:
 
 
 def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSelection) -> list[dict[str, Any]]:
-    """The rows of jobs, each with its ``table``, the highest number first, their times aware."""
-    listed, where = ", ".join(_COLUMNS), _WHERE.replace("ARMS", _ARMS)
+    """Return the rows of jobs, each with its ``table``, highest number first, with aware times."""
+    columns, where = ", ".join(_COLUMNS), _WHERE.replace("ARMS", _ARMS)
     parts = [
-        f"(SELECT {listed}, '{table}' AS \"table\" FROM {catalogue.source(table, _COLUMNS)} AS j {where} "  # noqa: S608
+        f"(SELECT {columns}, '{table}' AS \"table\" FROM {catalogue.source(table, _COLUMNS)} AS j {where} "  # noqa: S608
         "ORDER BY pandaid DESC LIMIT :limit)"
         for table in TABLES
     ]
@@ -250,8 +249,8 @@ def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSe
     values = {
         "jobs": None if asked.jobs is None else list(asked.jobs), "limit": asked.limit,
         **asked.filters.model_dump(exclude={"error", "limit"}),
-        "sources": None if errors is None else [one[0] for one in errors],
-        "lows": [one[1] for one in errors or ()], "highs": [one[2] for one in errors or ()],
+        "sources": None if errors is None else [span[0] for span in errors],
+        "lows": [span[1] for span in errors or ()], "highs": [span[2] for span in errors or ()],
     }  # fmt: skip
     return [aware(row._mapping) for row in connection.execute(sa.text(query), values)]
 
@@ -259,7 +258,7 @@ def read_jobs(connection: sa.Connection, catalogue: TableCatalogue, asked: JobSe
 def read_state_counts(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: Sequence[int]
 ) -> dict[int, dict[str, int]]:
-    """How many jobs of each task are in which state; tasks without jobs are left out."""
+    """Return how many jobs of each task are in which state; tasks without jobs are left out."""
     parts = [
         f"SELECT jeditaskid, jobstatus FROM {catalogue.source(table, ('pandaid', 'jeditaskid', 'jobstatus'))} AS j "  # noqa: S608
         "WHERE jeditaskid = ANY(:tasks)"
@@ -268,14 +267,14 @@ def read_state_counts(
     query = (
         f"SELECT jeditaskid, jobstatus, count(*) FROM ({' UNION ALL '.join(parts)}) AS job GROUP BY 1, 2 ORDER BY 1, 2"  # noqa: S608
     )
-    found: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, int]] = {}
     for task, status, jobs in connection.execute(sa.text(query), {"tasks": list(tasks)}):
-        found.setdefault(int(task), {})[str(status)] = int(jobs)
-    return found
+        counts.setdefault(int(task), {})[str(status)] = int(jobs)
+    return counts
 
 
 def read_attempts(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int, task: int) -> list[int]:
-    """The jobs of the task that had one of the files of the job's primary input, itself too, in order."""
+    """Return the jobs of the task that had one of the files of the job's primary input, including itself, in order."""
     files = catalogue.source("filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "type"))
     datasets = catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid"))
     mine = list(connection.scalars(sa.text(_OF_FILES.format(files=files, datasets=datasets)), {"job": pandaid}))
@@ -289,24 +288,24 @@ def read_attempts(connection: sa.Connection, catalogue: TableCatalogue, pandaid:
         f"SELECT DISTINCT job.pandaid FROM ({jobs}) AS job JOIN {files} AS file USING (pandaid) "  # noqa: S608
         "WHERE file.fileid = ANY(:files) AND file.type IN ('input', 'pseudo_input') ORDER BY 1"
     )
-    return [int(one) for one in connection.scalars(sa.text(query), {"task": task, "files": mine})]
+    return [int(number) for number in connection.scalars(sa.text(query), {"task": task, "files": mine})]
 
 
 def read_log_file(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> tuple[str | None, str | None]:
-    """Name and scope of the log of a job; None without."""
+    """Return name and scope of the log of a job; None if it has none."""
     files = catalogue.source("filestable4", ("pandaid", "lfn", "scope", "type"))
     row = connection.execute(sa.text(_LOG_FILE.format(files=files)), {"job": pandaid}).first()
     return (None, None) if row is None else (row.lfn, row.scope)
 
 
 def read_job(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> dict[str, Any] | None:
-    """The row of a job with the ``table`` that it is in, its times aware; None if it is in none of them."""
-    found = read_jobs(connection, catalogue, JobSelection(jobs=[pandaid], limit=1))
-    return found[0] if found else None
+    """Return the row of a job with its ``table`` and aware times; None if no table has it."""
+    rows = read_jobs(connection, catalogue, JobSelection(jobs=[pandaid], limit=1))
+    return rows[0] if rows else None
 
 
 def read_statuses(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> list[dict[str, Any]]:
-    """The states that a job went through, oldest first."""
+    """Return the states that a job went through, oldest first."""
     source = catalogue.source("jobs_statuslog", _LOG_COLUMNS)
     query = sa.text(
         f"SELECT modificationtime, jobstatus, computingsite FROM {source} AS l "  # noqa: S608 - quoted names
@@ -316,7 +315,7 @@ def read_statuses(connection: sa.Connection, catalogue: TableCatalogue, pandaid:
 
 
 def read_actions(connection: sa.Connection, pandaid: int) -> list[dict[str, Any]]:
-    """What timeouts and rebrokerage did to a job, oldest first."""
+    """Return the actions of timeouts and rebrokerage on a job, oldest first."""
     return [dict(row._mapping) for row in connection.execute(_READ_ACTIONS, {"pandaid": pandaid})]
 
 
@@ -329,7 +328,7 @@ _FINISHED = """
 def finished_between(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: Sequence[int], since: datetime, until: datetime
 ) -> tuple[int, datetime | None]:
-    """How many jobs of some tasks finished in a span of time (aware), and when the first of them did."""
+    """Return how many jobs of some tasks finished in a span of time (aware), and when the first of them did."""
     query = sa.text(_FINISHED.format(archived=catalogue.source("jobsarchived4", _ENDED_COLUMNS)))
     span = {"since": naive(since), "until": naive(until)}
     jobs, first = connection.execute(query, {"tasks": list(tasks), **span}).one()
@@ -337,7 +336,7 @@ def finished_between(
 
 
 def aware(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """The row with its instants in UTC, which PanDA's columns hold without a zone."""
+    """Return the row with its instants in UTC, which PanDA's columns store without a zone."""
     return {
         name: value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
         for name, value in row.items()

@@ -1,4 +1,4 @@
-"""Tasks whose work is done: read with their counters, and ended. Standalone only: beside PanDA, JEDI ends its tasks.
+"""Reads the tasks whose work is done, and ends them. Standalone only: alongside PanDA, JEDI ends its tasks.
 
 Source: PanDA JEDI, ends of tasks; PanDA data model, tasks and datasets.
 """
@@ -22,7 +22,7 @@ GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
 STOPPING = ("aborting", "finishing")
 """Statuses of a task that was told to end: it ends when its last job has ended."""
 
-# The primary input counts. Tasks with a job that has not ended, or to whose input files may be added, go on.
+# The primary input counts. Tasks with a job that has not ended, or whose input may still grow, go on.
 _READ_TASKS_TO_END = """
 SELECT task.jeditaskid, task.status, sums.to_be_used, sums.finished, sums.failed, sums.may_grow
 FROM {panda}.jedi_tasks AS task
@@ -85,33 +85,36 @@ def read_ending(
     connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None = None
 ) -> list[TaskChange]:
     """The tasks without remaining work, and those whose scouts have ended."""
-    asked: dict[str, Any] = {"going_on": [*GOING_ON, *STOPPING], "stopping": list(STOPPING)}
-    asked |= {"tasks": None if tasks is None else list(tasks), "most": most}
-    found = []
-    for row in connection.execute(sa.text(names.sql(_READ_TASKS_TO_END)), asked):
+    parameters: dict[str, Any] = {"going_on": [*GOING_ON, *STOPPING], "stopping": list(STOPPING)}
+    parameters |= {"tasks": None if tasks is None else list(tasks), "most": most}
+    changes = []
+    for row in connection.execute(sa.text(names.sql(_READ_TASKS_TO_END)), parameters):
         if row.status in STOPPING:
             stopped = stopped_end(row.status, row.to_be_used, row.finished)
-            found.append(TaskChange(row.jeditaskid, stopped, f"{row.finished} of {row.to_be_used} files finished"))
+            changes.append(TaskChange(row.jeditaskid, stopped, f"{row.finished} of {row.to_be_used} files finished"))
             continue
         end = None if row.may_grow else task_end(row.to_be_used, row.finished, row.failed)
         if end is not None:
-            found.append(TaskChange(row.jeditaskid, end, f"{row.finished} files finished, {row.failed} failed"))
+            changes.append(TaskChange(row.jeditaskid, end, f"{row.finished} files finished, {row.failed} failed"))
         elif row.status == "scouting" and row.finished:
-            found.append(TaskChange(row.jeditaskid, "running", f"{row.finished} files finished by scouts"))
-    return found
+            changes.append(TaskChange(row.jeditaskid, "running", f"{row.finished} files finished by scouts"))
+    return changes
 
 
-def write_ending(connection: sa.Connection, names: Names, changes: Sequence[TaskChange], now: datetime) -> int:
-    """End the tasks that no other transaction has locked; returns their number."""
+def write_ending(
+    connection: sa.Connection, names: Names, changes: Sequence[TaskChange], now: datetime
+) -> list[TaskChange]:
+    """End the tasks that no other transaction has locked; returns their changes."""
     if not changes:
-        return 0
-    asked = {"ids": [one.jeditaskid for one in changes], "going_on": [*GOING_ON, *STOPPING]}
-    free = set(connection.execute(sa.text(names.sql(_LOCK_TASKS)), asked).scalars())
-    chosen = [one for one in changes if one.jeditaskid in free]
+        return []
+    parameters = {"ids": [change.jeditaskid for change in changes], "going_on": [*GOING_ON, *STOPPING]}
+    free = set(connection.execute(sa.text(names.sql(_LOCK_TASKS)), parameters).scalars())
+    chosen = [change for change in changes if change.jeditaskid in free]
     values = {
-        "ids": [one.jeditaskid for one in chosen],
-        "statuses": [one.status for one in chosen],
-        "reasons": [one.reason for one in chosen],
+        "ids": [change.jeditaskid for change in chosen],
+        "statuses": [change.status for change in chosen],
+        "reasons": [change.reason for change in chosen],
         "now": naive(now),
     }
-    return connection.execute(sa.text(names.sql(_END_TASKS)), values).rowcount
+    connection.execute(sa.text(names.sql(_END_TASKS)), values)
+    return chosen

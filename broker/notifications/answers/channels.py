@@ -18,7 +18,7 @@ Deliver = Callable[[AnyChannel, Message, datetime, str], str]
 
 
 class ChannelLine(Answer):
-    """A channel: its name, kind, and where it leads, without secrets; ``decisions``: which it publishes, in words."""
+    """A channel: name, kind and destination, without secrets; ``decisions``: those that it publishes, in words."""
 
     channel: str
     kind: str
@@ -45,7 +45,7 @@ class Notifying(Answer):
 
 
 class Tested(Answer):
-    """A test message, and what the other side answered."""
+    """A test message and the receiver's answer."""
 
     channel: str
     incident: str
@@ -53,27 +53,27 @@ class Tested(Answer):
 
 
 def notifying(folder: Path | None) -> Notifying:
-    """The channels and rules of ``notifications.yaml``.
+    """Return the channels and rules of ``notifications.yaml``.
 
     Raises:
         ConfigurationError: the file cannot be used.
     """
     settings = load_settings(folder)
-    asked = settings.subscriptions
+    terms = settings.subscriptions
     lines = tuple(
         ChannelLine(
             channel=name, kind=channel.kind, where=channel.where,
             rules=tuple(rule.name for rule in settings.rules if name in rule.to),
-            takes_subscribers=name in asked.channels or name == asked.mail, decisions=_published(channel),
+            takes_subscribers=name in terms.channels or name == terms.mail, decisions=_published_words(channel),
         )
         for name, channel in settings.channels.items()
     )  # fmt: skip
     return Notifying(channels=lines, rules=tuple(_in_words(rule) for rule in settings.rules))
 
 
-def _published(channel: AnyChannel) -> str | None:
-    wanted = channel.decisions if isinstance(channel, StompChannel) else None
-    return None if wanted is None else wanted.in_words
+def _published_words(channel: AnyChannel) -> str | None:
+    published = channel.decisions if isinstance(channel, StompChannel) else None
+    return None if published is None else published.in_words
 
 
 def _in_words(rule: NotificationRule) -> RuleInWords:
@@ -86,9 +86,9 @@ def _in_words(rule: NotificationRule) -> RuleInWords:
     lasts = f", after {rule.lasts_min:g} min" if rule.lasts_min else ""
     quiet = None
     if rule.quiet is not None:
-        one = rule.quiet
-        quiet = f"{one.start:%H:%M} to {one.end:%H:%M} {one.zone}, {'-'.join((one.days[0], one.days[-1]))}"
-        quiet += f", but {one.except_from} at once" if one.except_from else ""
+        span = rule.quiet
+        quiet = f"{span.start:%H:%M} to {span.end:%H:%M} {span.zone}, {'-'.join((span.days[0], span.days[-1]))}"
+        quiet += f", but {span.except_from} at once" if span.except_from else ""
     end = "" if rule.resolved else ", not the end"
     return RuleInWords(rule=rule.name, tells="; ".join(parts) + lasts + end, to=rule.to, quiet=quiet)
 
@@ -96,19 +96,19 @@ def _in_words(rule: NotificationRule) -> RuleInWords:
 def send_test(
     folder: Path | None, name: str, now: datetime, address: str = "", *, deliver: Deliver = deliver
 ) -> Tested:  # fmt: skip
-    """Send a test message now, past the outbox.
+    """Send a test message now, bypassing the outbox.
 
     Args:
-        folder: with ``notifications.yaml``.
-        name: of the channel.
+        folder: folder with ``notifications.yaml``.
+        name: name of the channel.
         now: the time on this host (aware).
-        address: of a person, for a mail channel; empty: those of the channel.
-        deliver: sends it.
+        address: address of a person, for a mail channel; if empty, the addresses of the channel.
+        deliver: sends the message.
 
     Raises:
         ConfigurationError: the file cannot be used.
         NothingFound: there is no such channel.
-        NotDelivered: it did not get through.
+        NotDelivered: the message did not get through.
     """
     settings = load_settings(folder)
     channel = settings.channels[known_name("channel", name, settings.channels, "notifications.yaml")]

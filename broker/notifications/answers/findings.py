@@ -1,4 +1,4 @@
-"""What ``broker doctor`` says of notifications."""
+"""The findings of ``broker doctor`` about notifications."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOPIC = "notifications"
 
 
 def notification_findings(database: Database, folder: Path | None, now: datetime) -> list[Finding]:
-    """Findings of the doctor: no channels, secrets that cannot be read, channels that fail."""
+    """Return the doctor's findings: no channels, unreadable secrets, failing channels."""
     try:
         settings = load_settings(folder)
     except ConfigurationError as error:
@@ -30,34 +30,35 @@ def notification_findings(database: Database, folder: Path | None, now: datetime
         remedy = "name channels and rules in notifications.yaml, see docs/how-to/get-notified.md"
         return [Finding(TOPIC, "note", "no notification of alarms is sent: there are no channels", remedy)]
     with database.read_snapshot() as connection:
-        standing = outbox_rows.standing(connection, now)
+        standings = outbox_rows.standing(connection, now)
         streams = stream_rows.standing(connection)
-    found = unreadable_secrets(settings)
-    found += [
-        Finding(TOPIC, "problem", f"messages by {one.channel} do not get through, {one.tries} tries: {one.detail}",
-                f"see broker notify history --channel {one.channel}; try broker notify test {one.channel}")
-        for one in standing if fails(one)
+    findings = unreadable_secrets(settings)
+    findings += [
+        Finding(TOPIC, "problem",
+                f"messages by {channel.channel} do not get through, {channel.tries} tries: {channel.detail}",
+                f"see broker notify history --channel {channel.channel}; try broker notify test {channel.channel}")
+        for channel in standings if fails(channel)
     ]  # fmt: skip
-    found += [one for stream in streams for one in _of_stream(stream, now)]
-    waiting, delivered = sum(one.waiting for one in standing), sum(one.delivered for one in standing)
-    what = f"{len(settings.channels)} channels, {len(settings.rules)} rules: {delivered} messages in a day"
-    found.append(Finding(TOPIC, "ok", f"{what}, {waiting} wait"))
-    return found
+    findings += [finding for stream in streams for finding in _of_stream(stream, now)]
+    waiting, delivered = sum(channel.waiting for channel in standings), sum(channel.delivered for channel in standings)
+    summary = f"{len(settings.channels)} channels, {len(settings.rules)} rules: {delivered} messages in a day"
+    findings.append(Finding(TOPIC, "ok", f"{summary}, {waiting} wait"))
+    return findings
 
 
-def _of_stream(one: StreamLine, now: datetime) -> Iterator[Finding]:
-    remedy = f"see broker notify decisions; try broker notify test {one.channel}"
-    if one.tries >= FAILING_FROM:
-        what = f"decisions by {one.channel} do not get through, {one.tries} tries: {one.detail}"
-        yield Finding(TOPIC, "problem", what, remedy)
-    if lost_lately(one, now):
-        what = f"at most {one.lost} decisions were cleared away before {one.channel} had sent them"
-        yield Finding(TOPIC, "problem", what, "keep decisions for longer (decisions_days), or see why it was behind")
+def _of_stream(stream: StreamLine, now: datetime) -> Iterator[Finding]:
+    remedy = f"see broker notify decisions; try broker notify test {stream.channel}"
+    if stream.tries >= FAILING_FROM:
+        problem = f"decisions by {stream.channel} do not get through, {stream.tries} tries: {stream.detail}"
+        yield Finding(TOPIC, "problem", problem, remedy)
+    if lost_lately(stream, now):
+        problem = f"at most {stream.lost} decisions were cleared away before {stream.channel} had sent them"
+        yield Finding(TOPIC, "problem", problem, "keep decisions for longer (decisions_days), or see why it was behind")
 
 
 def unreadable_secrets(settings: NotificationSettings) -> list[Finding]:
-    """The files of secrets that this account cannot read."""
-    found = []
+    """Return findings on the secret files that this account cannot read."""
+    findings = []
     for name, channel in settings.channels.items():
         if isinstance(channel, MailChannel | StompChannel):
             file = channel.password_file
@@ -68,6 +69,6 @@ def unreadable_secrets(settings: NotificationSettings) -> list[Finding]:
                 with file.open("rb") as stream:
                     stream.read(1)
             except OSError as error:
-                what = f"channel {name}: {file} cannot be read: {error.strerror}"
-                found.append(Finding(TOPIC, "problem", what, "see whose it is"))
-    return found
+                problem = f"channel {name}: {file} cannot be read: {error.strerror}"
+                findings.append(Finding(TOPIC, "problem", problem, "see whose it is"))
+    return findings

@@ -1,4 +1,4 @@
-"""What rules of notifications can be about: alarms, and the reasons for which tasks wait."""
+"""The possible subjects of notification rules: alarms, and the reasons for which tasks wait."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from broker.store.query_context import Asking
 
 
 def alarm_incidents(asking: Asking) -> Iterator[Incident]:
-    """One incident for each alarm that is raised."""
-    for one in alarms(asking).alarms:
-        sentence = alarm_sentence(one)
-        yield Incident("alarm", one.code, one.about, one.severity, sentence, _page(one), one.since)
+    """Yield one incident for each raised alarm."""
+    for alarm in alarms(asking).alarms:
+        sentence = alarm_sentence(alarm)
+        yield Incident("alarm", alarm.code, alarm.about, alarm.severity, sentence, _page(alarm), alarm.since)
 
 
 def reason_incidents(asking: Asking) -> Iterator[Incident]:
-    """The reasons for which tasks wait, of all brokerages together."""
+    """Yield the reasons for which tasks wait, of all brokerages together."""
     tasks: defaultdict[str, int] = defaultdict(int)
     oldest: dict[str, datetime] = {}
     for line in reasons(asking).lines:

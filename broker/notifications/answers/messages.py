@@ -1,4 +1,4 @@
-"""Messages that were sent, and how their channels do."""
+"""Messages that were sent, and the state of their channels."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from broker.store.query_context import Answer, Asking
 
 State = Literal["waiting", "delivered", "dropped", "given_up"]
 Standing = ChannelStanding
-"""How a channel fares."""
+"""State of a channel."""
 FAILING_FROM = 3
-"""Failed tries after which a channel counts as failing."""
+"""Failed attempts from which on a channel counts as failing."""
 
 
 class MessageLine(Answer):
     """A message about an incident.
 
     Attributes:
-        message: its number.
-        incident: the number that all messages about the incident have.
+        message: number of the message.
+        incident: number shared by all messages about the incident.
         event: ``opened`` when the incident began, ``resolved`` when it ended.
         kind: ``alarm``, ``reason`` or ``task``.
-        about: the source, agent, queue or task; of a reason the rule that asks.
-        channel: by which it goes.
-        address: of the subscriber; null: those of the channel.
-        rule: that asked for it; of a task ``subscription``.
+        about: source, agent, queue or task; for a reason, the rule that requires the message.
+        channel: channel of delivery.
+        address: address of the subscriber; null: those of the channel.
+        rule: rule that requires it; ``subscription`` for a task.
         state: ``waiting``, ``delivered``, ``dropped`` or ``given_up``.
-        tries: how often it was tried.
-        not_before: when a message that waits is tried next.
-        ended_at: when it was delivered, dropped or given up.
-        detail: what the other side answered, or why the last try failed.
+        tries: number of delivery attempts.
+        not_before: earliest time of the next attempt of a waiting message.
+        ended_at: time at which it was delivered, dropped or given up.
+        detail: answer of the receiver, or why the last attempt failed.
     """
 
     message: int
@@ -58,7 +58,7 @@ class MessageLine(Answer):
 
 
 class MessageFilters(Answer):
-    """Which messages: ``since`` then; of one state; of one channel; those before ``before``, at most ``limit``."""
+    """Filters of messages: planned since ``since``, by state, by channel, before ``before``; at most ``limit``."""
 
     since: datetime | None = None
     state: State | None = None
@@ -68,11 +68,11 @@ class MessageFilters(Answer):
 
 
 class MessageList(Answer):
-    """Messages, the newest first.
+    """Messages, newest first.
 
     Attributes:
-        messages: of one page.
-        next_before: for ``before`` of the page that follows; None at the end.
+        messages: messages of this page.
+        next_before: value of ``before`` for the next page; null at the end.
     """
 
     now: datetime
@@ -81,14 +81,14 @@ class MessageList(Answer):
 
 
 def message_list(asking: Asking, filters: MessageFilters, *, with_addresses: bool = True) -> MessageList:
-    """Messages of the last 90 days, or since then; addresses of people as ``***`` unless they may be seen."""
+    """Return messages of the last 90 days, or since an instant; people's addresses are ``***`` unless permitted."""
     since = filters.since or asking.now - timedelta(days=90)
-    asked = filters.model_dump() | {"since": since, "most": filters.limit + 1}
-    found = outbox_rows.history(asking.connection, asked)
-    shown = found[: filters.limit]
-    lines = tuple(_line(one, with_addresses) for one in shown)
+    parameters = filters.model_dump() | {"since": since, "most": filters.limit + 1}
+    rows = outbox_rows.history(asking.connection, parameters)
+    page = rows[: filters.limit]
+    lines = tuple(_line(row, with_addresses) for row in page)
     return MessageList(
-        now=asking.now, messages=lines, next_before=shown[-1]["message"] if len(found) > filters.limit else None
+        now=asking.now, messages=lines, next_before=page[-1]["message"] if len(rows) > filters.limit else None
     )
 
 
@@ -99,13 +99,13 @@ def _line(row: dict[str, Any], with_addresses: bool) -> MessageLine:
 
 
 def standings(asking: Asking) -> list[ChannelStanding]:
-    """How each channel fares that has, or had in the last day, a message, or by which no decisions get through."""
-    found = outbox_rows.standing(asking.connection, asking.now)
-    ill = {one.channel for one in found if fails(one)}
-    # a channel by which neither goes is one alarm
-    return found + [one for one in stream_rows.failing(asking.connection) if one.channel not in ill]
+    """Return the state of each channel with messages now or in the last day, or whose decisions do not get through."""
+    channels = outbox_rows.standing(asking.connection, asking.now)
+    ill = {channel.channel for channel in channels if fails(channel)}
+    # a channel that delivers neither is one alarm
+    return channels + [channel for channel in stream_rows.failing(asking.connection) if channel.channel not in ill]
 
 
 def fails(one: ChannelStanding) -> bool:
-    """Whether a channel needs attention: its last tries failed, or messages were given up in the last day. Pure."""
+    """Return whether a channel's last attempts failed, or messages were given up in the last day. Pure."""
     return one.tries >= FAILING_FROM or one.given_up > 0

@@ -1,4 +1,4 @@
-"""How the decisions that channels publish fare."""
+"""The state of the decision streams that channels publish."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from broker.notifications.statements.stream_rows import StreamLine
 from broker.store.query_context import Answer, Asking
 
 LOST_SHOWN = timedelta(days=1)
-"""So long the doctor says that decisions were lost."""
+"""How long the doctor reports that decisions were lost."""
 
 
 class StreamList(Answer):
     """The channels that publish decisions.
 
     Attributes:
-        streams: a line for each channel, in the order of their names.
+        streams: one line per channel, by name.
     """
 
     now: datetime
@@ -24,10 +24,10 @@ class StreamList(Answer):
 
 
 def stream_list(asking: Asking) -> StreamList:
-    """How the decisions of each channel fare."""
+    """Return the state of each channel's decision stream."""
     return StreamList(now=asking.now, streams=tuple(stream_rows.standing(asking.connection)))
 
 
 def lost_lately(one: StreamLine, now: datetime) -> bool:
-    """Whether decisions were found to be lost in the last day. Pure."""
+    """Return whether decisions were found to be lost in the last day. Pure."""
     return one.lost_at is not None and now - one.lost_at < LOST_SHOWN

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agents.notifications.settings_file import load_settings
 from agents.service.configuration import ConfigurationError
+from broker.domain.task_states import NO_LONGER_BROKERED
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 from broker.notifications.model.channels import MailAddress
 from broker.notifications.model.rules import NotificationSettings, fits_domain
@@ -39,12 +40,12 @@ class NotSubscribable(Refused):
 
 @dataclass(frozen=True)
 class Subscriber:
-    """Who subscribes.
+    """A person who subscribes.
 
     Attributes:
-        name: for the audit.
-        username: of PanDA; None where nothing says so.
-        may_all: may subscribe to the tasks of others.
+        name: name for the audit.
+        username: name of the PanDA user; None if unknown.
+        may_all: whether they may subscribe to the tasks of others.
     """
 
     name: str
@@ -56,10 +57,10 @@ class SubscriptionLine(Answer):
     """A subscription to a task.
 
     Attributes:
-        to: the channel, or the address of a person.
-        told_waits_at: when the message that work waits was sent; null: not yet.
-        ended_at: when the subscription ended; null: it is open.
-        ended_because: why.
+        to: channel, or address of a person.
+        told_waits_at: time of the message that work waits; null if not sent yet.
+        ended_at: end of the subscription; null if it is active.
+        ended_because: reason for the end.
     """
 
     jeditaskid: int
@@ -72,24 +73,24 @@ class SubscriptionLine(Answer):
 
 
 class TaskSubscriptions(Answer):
-    """All subscriptions to a task, the oldest first."""
+    """All subscriptions to a task, oldest first."""
 
     jeditaskid: int
     subscriptions: tuple[SubscriptionLine, ...]
 
 
 def target_of(to: str, settings: NotificationSettings) -> tuple[str, str]:
-    """The channel and, for a person, the address that ``to`` names.
+    """Return the channel that ``to`` names and, for a person, the address.
 
     Raises:
-        NoSuchTarget: neither is for subscribers.
+        NoSuchTarget: ``to`` is neither a channel nor an address for subscribers.
     """
     terms = settings.subscriptions
     if to in terms.channels:
         return to, ""
     if "@" not in to:
-        known = ", ".join(terms.channels) or "none"
-        raise NoSuchTarget(f"no channel for subscribers is called {to[:64]!r}", "--to", f"there are {known}")
+        channel_names = ", ".join(terms.channels) or "none"
+        raise NoSuchTarget(f"no channel for subscribers is called {to[:64]!r}", "--to", f"there are {channel_names}")
     if terms.mail is None:
         raise NoSuchTarget("no mail is sent to subscribers", "--to", "operators: set subscriptions.mail")
     try:
@@ -103,12 +104,12 @@ def target_of(to: str, settings: NotificationSettings) -> tuple[str, str]:
 
 
 class Offered(Answer):
-    """Whom subscribers may name.
+    """Available targets of a subscription.
 
     Attributes:
-        channels: that are for them.
-        mail: whether mail is sent to addresses.
-        domains: of these addresses; empty: any.
+        channels: channels open to subscribers.
+        mail: whether mail can be sent to addresses.
+        domains: allowed domains of addresses; empty: any.
     """
 
     channels: tuple[str, ...]
@@ -117,7 +118,7 @@ class Offered(Answer):
 
 
 def offered(folder: Path | None) -> Offered | None:
-    """Whom subscribers may name; None where ``notifications.yaml`` cannot be used, as ``broker doctor`` says."""
+    """Return the possible targets of subscriptions; None if ``notifications.yaml`` is unusable (``broker doctor``)."""
     try:
         terms = load_settings(folder).subscriptions
     except ConfigurationError:
@@ -139,8 +140,8 @@ def subscribe(
         ConfigurationError: ``notifications.yaml`` cannot be used.
         NoSuchTarget: no message can be sent there.
         NothingFound: there is no such task.
-        NotYourTask: it belongs to another user.
-        NotSubscribable: it has ended, or has too many subscriptions.
+        NotYourTask: the task belongs to another user.
+        NotSubscribable: the task has ended, or has too many subscriptions.
     """
     settings = load_settings(folder)
     channel, address = target_of(to, settings)
@@ -150,7 +151,7 @@ def subscribe(
             raise NothingFound("task", task, "jedi_tasks")
         status, username = state
         _refuse_others(by, task, username)
-        if status in subscription_rows.ENDED:
+        if status in NO_LONGER_BROKERED:
             raise NotSubscribable(f"task {task} has ended: {status}", "jedi_tasks", "see broker history")
         if subscription_rows.count_open(connection, task) >= settings.subscriptions.most_of_a_task:
             raise NotSubscribable(f"task {task} has too many subscriptions", "", "end one with broker task unsubscribe")
@@ -179,7 +180,7 @@ def unsubscribe(
 
 
 def subscriptions_of(asking: Asking, task: int, *, with_addresses: bool = True) -> TaskSubscriptions:
-    """All subscriptions to a task; addresses of people as ``***`` unless they may be seen."""
+    """Return all subscriptions to a task; people's addresses are ``***`` unless permitted."""
     return _lines(task, subscription_rows.read(asking.connection, task), with_addresses)
 
 

@@ -1,4 +1,4 @@
-"""``broker notify``: rules and channels, messages and decisions sent, and whether a channel works."""
+"""``broker notify``: rules and channels, messages and decisions sent, and tests of channels."""
 
 from __future__ import annotations
 
@@ -23,78 +23,80 @@ def notify() -> None:
 
 @app.command("list")
 def list_channels(context: typer.Context, as_json: Json = False) -> None:
-    """Channels and rules in force, as config/notifications.yaml sets them; no secrets."""
-    found = channels.notifying(settings_of(context).config)
+    """List channels and rules in force, as config/notifications.yaml sets them; no secrets."""
+    answer = channels.notifying(settings_of(context).config)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
     rows = [
-        (one.channel, one.kind, one.where, ", ".join(one.rules) or "-", "yes" if one.takes_subscribers else "no",
-         one.decisions or "-")
-        for one in found.channels
+        (channel.channel, channel.kind, channel.where, ", ".join(channel.rules) or "-",
+         "yes" if channel.takes_subscribers else "no", channel.decisions or "-")
+        for channel in answer.channels
     ]  # fmt: skip
     columns = ("channel", "kind", "where", "rules", "subscribers", Column("decisions", give_up=1))
     print_table(columns, rows, title="Channels")
-    told = [(one.rule, one.tells, ", ".join(one.to), one.quiet or "-") for one in found.rules]
-    print_table(("rule", "tells", "to", Column("quiet", give_up=1)), told, title="Rules")
+    rules = [(rule.rule, rule.tells, ", ".join(rule.to), rule.quiet or "-") for rule in answer.rules]
+    print_table(("rule", "tells", "to", Column("quiet", give_up=1)), rules, title="Rules")
 
 
 @app.command()
 def history(
     context: typer.Context,
-    since: Annotated[str, typer.Option("--since", metavar="LENGTH", help="Planned so long ago at most.")] = "7d",
+    since: Annotated[
+        str, typer.Option("--since", metavar="LENGTH", help="Only messages planned within this time.")
+    ] = "7d",
     state: Annotated[
         str | None, typer.Option("--state", help="waiting, delivered, dropped or given_up.", metavar="STATE")
     ] = None,
-    channel: Annotated[str | None, typer.Option("--channel", help="By one channel only.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a message.")] = False,
+    channel: Annotated[str | None, typer.Option("--channel", help="Only by this channel.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of messages.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="One object per message.")] = False,
 ) -> None:
-    """Messages, the newest first: about what, by which channel, and what came of them."""
+    """List messages, newest first: what they are about, their channel and their outcome."""
     back = duration(since, "--since")
     with asked(context) as asking:
-        wanted = MessageFilters(since=asking.now - back, state=_state(state), channel=channel, limit=limit)
-        found = messages.message_list(asking, wanted)
+        filters = MessageFilters(since=asking.now - back, state=_state(state), channel=channel, limit=limit)
+        answer = messages.message_list(asking, filters)
     if as_json:
-        for one in found.messages:
-            print_json(one)
+        for message in answer.messages:
+            print_json(message)
         return
     columns = (
         "planned", "event", "what", "channel", "state", Column("tries", give_up=2), Column("incident", give_up=3),
         Column("detail", give_up=1),
     )  # fmt: skip
     rows = [
-        (one.planned_at, one.event, one.sentence, one.address or one.channel, one.state, one.tries, one.incident,
-         one.detail or "-")
-        for one in found.messages
+        (message.planned_at, message.event, message.sentence, message.address or message.channel, message.state,
+         message.tries, message.incident, message.detail or "-")
+        for message in answer.messages
     ]  # fmt: skip
     print_table(columns, rows, title="Messages")
 
 
 @app.command()
 def decisions(context: typer.Context, as_json: Json = False) -> None:
-    """Decisions that channels publish: how far that has come, what waits, and why the last try failed."""
+    """Show the progress of channels that publish decisions: what waits, and why the last try failed."""
     with asked(context) as asking:
-        found = streams.stream_list(asking)
+        answer = streams.stream_list(asking)
     if as_json:
-        print_json(found)
+        print_json(answer)
         return
     columns = (
         "channel", "state", "sent", "backlog", "tries", Column("last sent", give_up=3), Column("lost", give_up=2),
         Column("unknown", give_up=4), Column("detail", give_up=1),
     )  # fmt: skip
     rows = [
-        (one.channel, one.state, one.sent, one.backlog, one.tries, one.sent_at or "-", one.lost, one.unknown,
-         one.detail or "-")
-        for one in found.streams
+        (stream.channel, stream.state, stream.sent, stream.backlog, stream.tries, stream.sent_at or "-",
+         stream.lost, stream.unknown, stream.detail or "-")
+        for stream in answer.streams
     ]  # fmt: skip
     print_table(columns, rows, title="Decisions")
 
 
 def _state(text: str | None) -> State | None:
-    for known in ("waiting", "delivered", "dropped", "given_up"):
-        if text == known:
-            return known
+    for choice in ("waiting", "delivered", "dropped", "given_up"):
+        if text == choice:
+            return choice
     if text is not None:
         raise typer.BadParameter(f"{text!r} is none of waiting, delivered, dropped, given_up", param_hint="--state")
     return None
@@ -107,9 +109,9 @@ def try_channel(
     to: Annotated[str, typer.Option("--to", help="A person, for a mail channel [those of the channel].")] = "",
     as_json: Json = False,
 ) -> None:
-    """Send a test message through a channel now, and say what the other side answered."""
-    found = channels.send_test(settings_of(context).config, channel, datetime.now(UTC), to)
+    """Send a test message through a channel now, and show the answer of the other side."""
+    result = channels.send_test(settings_of(context).config, channel, datetime.now(UTC), to)
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        remark(f"sent by {found.channel}: {found.answer} (incident {found.incident})")
+        remark(f"sent by {result.channel}: {result.answer} (incident {result.incident})")

@@ -1,1 +1,1 @@
-"""Which incidents are sent to whom, when, and in which words. Pure."""
+"""The choice, timing and wording of notifications. Pure."""

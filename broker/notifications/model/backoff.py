@@ -1,4 +1,4 @@
-"""How long to wait after a failed try."""
+"""The pause after a failed attempt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MOST_DOUBLINGS = 30
 
 
 def pause_s(tries: int, first_s: float, longest_s: float) -> float:
-    """Seconds from a try to the next one, after ``tries`` that failed before it: doubled each time, up to the longest.
+    """Return the seconds to the next attempt after ``tries`` earlier failures: doubled each time, up to the longest.
 
     >>> [pause_s(tries, 30, 200) for tries in range(5)]
     [30.0, 60.0, 120.0, 200, 200]

@@ -1,4 +1,4 @@
-"""Where messages go: mail, signed webhooks, chat rooms. Secrets stand in files, never in the settings."""
+"""Destinations of messages: mail, signed webhooks, chat rooms. Secrets are in files, never in the settings."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class MailChannel(Channel):
 
     @property
     def where(self) -> str:
-        """The server, and who gets it."""
+        """The server and the recipients."""
         return f"{self.host}:{self.at_port} to {', '.join(self.to) or 'subscribers'}"
 
     @property
     def at_port(self) -> int:
-        """The port that is used."""
+        """The port in use."""
         return self.port or {"starttls": 587, "tls": 465, "none": 25}[self.security]
 
 
@@ -93,7 +93,7 @@ class WebhookChannel(Channel):
 
     @property
     def where(self) -> str:
-        """The address without what may be secret in it."""
+        """The address without its possibly secret parts."""
         return without_secrets(self.address)
 
 
@@ -113,7 +113,7 @@ class ChatChannel(Channel):
 
     @property
     def where(self) -> str:
-        """What names the room; the address is not shown."""
+        """The name of the room; the address is not shown."""
         return f"{self.style}, address in {self.address_file}"
 
 
@@ -158,12 +158,12 @@ class StompChannel(Channel):
 
     @property
     def at_port(self) -> int:
-        """The port that is used."""
+        """The port in use."""
         return self.port or {"tls": 61_614, "none": 61_613}[self.security]
 
     @property
     def where(self) -> str:
-        """The message broker, and the destination."""
+        """The message broker and the destination."""
         return f"{self.host}:{self.at_port} to {self.destination}"
 
 
@@ -171,10 +171,10 @@ AnyChannel = Annotated[MailChannel | WebhookChannel | ChatChannel | StompChannel
 
 
 def usable_address(address: str) -> str:
-    """An address that messages may be sent to.
+    """Return an address that messages may be sent to.
 
     Raises:
-        ValueError: it is none, or would be asked without encryption.
+        ValueError: it is not an address, or would be reached without encryption.
 
     >>> usable_address("https://hooks.example.org/x")
     'https://hooks.example.org/x'
@@ -190,12 +190,12 @@ def usable_address(address: str) -> str:
 
 
 def without_secrets(address: str) -> str:
-    """Scheme, host and the first part of the path; the rest of an address may be a secret.
+    """Return scheme, host and the first part of the path; the rest of an address may be a secret.
 
     >>> without_secrets("https://hooks.example.org/services/T0/B0/xyz?key=1")
     'https://hooks.example.org/services/...'
     """
     parts = urlsplit(address)
-    first, _, rest = parts.path.lstrip("/").partition("/")
+    first, _, remainder = parts.path.lstrip("/").partition("/")
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}/{first}{'/...' if rest or parts.query else ''}"
+    return f"{parts.scheme}://{host}/{first}{'/...' if remainder or parts.query else ''}"

@@ -1,4 +1,4 @@
-"""What a message says: as an object for programs, as a line for chat rooms, as a mail; and its signature."""
+"""The content of a message: as an object for programs, as a line for chat rooms, as a mail; and its signature."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Message:
     """A message about an incident.
 
     Attributes:
-        incident: number of the incident; the same in all messages about it.
-        event: that it began, that it is over, or that this is a test.
+        incident: number of the incident; the same in all its messages.
+        event: whether it began, is over, or is a test.
         kind: ``alarm``, ``reason``, ``task`` or ``test``.
-        code: of the alarm or reason.
-        about: the source, agent, queue or task; of a reason the rule that asks.
+        code: code of the alarm or reason.
+        about: the source, agent, queue or task; for a reason, the rule that requested the message.
         severity: how grave it is.
-        sentence: in words.
-        began_at: when it began (aware).
-        resolved_at: when it was over; None: it is not.
-        rule: that asked for the message.
-        link: address of a page; empty: none.
+        sentence: description in words.
+        began_at: when the incident began (aware).
+        resolved_at: when it was over; None if it is not.
+        rule: rule that requested the message.
+        link: address of a page; empty without one.
     """
 
     incident: str
@@ -54,23 +54,23 @@ class Message:
 
     @property
     def delivery(self) -> str:
-        """The same for all tries of one message, and different for all others of a channel."""
+        """Identifier shared by all attempts at one message, and different from all others of a channel."""
         return f"{self.incident}.{self.event}"
 
     @property
     def title(self) -> str:
-        """One line without control characters."""
+        """Title on one line, without control characters."""
         word = {"opened": self.severity, "resolved": "resolved", "test": "test"}[self.event]
         return " ".join(_printable(f"[{word}] {self.sentence}").split())
 
     @property
     def span(self) -> str:
-        """Since when, or from when until when, in UTC."""
+        """Start, or start and end, in UTC."""
         began = f"{self.began_at:%Y-%m-%d %H:%M} UTC"
         return f"since {began}" if self.resolved_at is None else f"{began} to {self.resolved_at:%Y-%m-%d %H:%M} UTC"
 
     def document(self) -> dict[str, Any]:
-        """As an object; the same at each try."""
+        """Return the message as an object; the same at each attempt."""
         return {
             "incident": self.incident, "delivery": self.delivery, "event": self.event, "kind": self.kind,
             "code": self.code, "about": self.about, "severity": self.severity, "sentence": self.sentence,
@@ -81,12 +81,12 @@ class Message:
 
 
 def webhook_body(message: Message) -> bytes:
-    """The body of a webhook: the message as JSON."""
+    """Return the body of a webhook: the message as JSON."""
     return json.dumps(message.document(), ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
 def webhook_headers(message: Message, body: bytes, secret: bytes, now_s: int) -> Mapping[str, str]:
-    """Headers of a webhook, signed for the second ``now_s`` since 1970: HMAC-SHA256 over ``SECONDS.BODY``."""
+    """Return the headers of a webhook, signed at ``now_s`` seconds since 1970: HMAC-SHA256 over ``SECONDS.BODY``."""
     return {
         "Content-Type": "application/json",
         TIMESTAMP_HEADER: str(now_s),
@@ -97,7 +97,7 @@ def webhook_headers(message: Message, body: bytes, secret: bytes, now_s: int) ->
 
 
 def signature(body: bytes, secret: bytes, now_s: int) -> str:
-    """The signature of a body at a second, in hexadecimal digits.
+    """Return the signature of a body at a given second, in hexadecimal digits.
 
     >>> signature(b"{}", b"secret", 0)[:8]
     '4bbe8d39'
@@ -106,7 +106,7 @@ def signature(body: bytes, secret: bytes, now_s: int) -> str:
 
 
 def chat_body(message: Message, style: Literal["slack", "mattermost"]) -> bytes:
-    """The body for an incoming webhook of Slack or Mattermost; names in it neither mention users nor act as markup."""
+    """Return the body for a webhook of Slack or Mattermost; names in it neither mention users nor act as markup."""
     lines = [_plain(message.title, style), _plain(f"{message.span}, incident {message.incident}", style)]
     if message.link:
         lines.append(f"<{message.link}|Open>" if style == "slack" else f"[Open]({message.link})")
@@ -118,12 +118,12 @@ def _plain(text: str, style: str) -> str:
         return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for mark in "\\`*_~[]<>":
         text = text.replace(mark, f"\\{mark}")
-    # an invisible word joiner keeps a name from calling somebody
+    # an invisible word joiner prevents a name from mentioning somebody
     return text.replace("@", "@\u2060")
 
 
 def mail_of(message: Message, channel: MailChannel, to: tuple[str, ...], now: datetime) -> EmailMessage:
-    """The mail; a message that says the end is an answer to the one that said the beginning."""
+    """Return the mail; the message about the end replies to the one about the beginning."""
     domain = channel.sender.rpartition("@")[2]
     mail = EmailMessage()
     mail["From"] = channel.sender
@@ -141,4 +141,4 @@ def mail_of(message: Message, channel: MailChannel, to: tuple[str, ...], now: da
 
 
 def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
+    return "".join(character if character.isprintable() or character == "\n" else " " for character in text)

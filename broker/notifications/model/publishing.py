@@ -1,4 +1,4 @@
-"""Which decisions a channel publishes, and what makes each a message."""
+"""The choice of decisions that a channel publishes, and the position that it has confirmed."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ class PublishedDecisions(Terms):
     vos: tuple[Pattern, ...] = ("*",)
 
     def wants(self, record: DecisionRecord) -> bool | None:
-        """Whether a decision is published; None where the filter asks for what is not stored with it. Pure."""
+        """Return whether a decision is published; None if the filter needs data that is not stored with it. Pure."""
         if not fits(record.decision.brokerage, self.brokerages):
             return False
-        asked = [(self.shares, "gshare"), (self.vos, "vo")]
-        narrow = [(patterns, name) for patterns, name in asked if "*" not in patterns]
+        filters = [(self.shares, "gshare"), (self.vos, "vo")]
+        narrow = [(patterns, name) for patterns, name in filters if "*" not in patterns]
         if not narrow:
             return True
         owner = owner_of(record.work)
-        known = [(getattr(owner, name), patterns) for patterns, name in narrow]
-        if any(value is not None and not fits(value, patterns) for value, patterns in known):
+        values = [(getattr(owner, name), patterns) for patterns, name in narrow]
+        if any(value is not None and not fits(value, patterns) for value, patterns in values):
             return False
-        return None if any(value is None for value, _ in known) else True
+        return None if any(value is None for value, _ in values) else True
 
     @property
     def in_words(self) -> str:
         """The filter in words."""
-        named = (("brokerage", self.brokerages), ("share", self.shares), ("VO", self.vos))
-        parts = [f"{what} {', '.join(patterns)}" for what, patterns in named if "*" not in patterns]
+        filters = (("brokerage", self.brokerages), ("share", self.shares), ("VO", self.vos))
+        parts = [f"{kind} {', '.join(patterns)}" for kind, patterns in filters if "*" not in patterns]
         return "; ".join(parts) or "all"
 
 
 def confirmed_position(sent: Sequence[int], confirmed: int, scanned: int) -> int | None:
-    """Up to which number decisions are done with, in order.
+    """Return the number up to which decisions are finished, in order; None if there is none.
 
     Args:
-        sent: numbers of the decisions that were sent, rising.
-        confirmed: so many of the first of them have a receipt.
-        scanned: number up to which decisions were looked at.
+        sent: numbers of the decisions sent, ascending.
+        confirmed: number of these, from the first, that have a receipt.
+        scanned: number up to which decisions were examined.
 
     >>> confirmed_position([3, 5, 9], 2, 12), confirmed_position([3, 5, 9], 3, 12), confirmed_position([3], 0, 12)
     (5, 12, None)

@@ -1,4 +1,4 @@
-"""The settings of notifications: which incidents a rule is for, and its quiet hours by the clock of a time zone."""
+"""The notification settings: which incidents a rule matches, and its quiet hours in a time zone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHOLE_DAY = timedelta(days=1)
 
 
 def _clock(value: object) -> object:
-    """``22:00`` as it was written: YAML reads it without quotes as the number 1320, which says as much."""
+    """Restore ``22:00`` as it was written: unquoted, YAML reads it as the equivalent number 1320."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 24 * 60:
         return time(value // 60, value % 60)
     return value
@@ -63,7 +63,7 @@ class QuietHours(Terms):
         return self
 
     def ends(self, now: datetime, severity: Severity) -> datetime:
-        """When a message of a severity may be sent: ``now``, or the end of the quiet span that ``now`` is in (aware).
+        """Return when a message of a severity may be sent: ``now``, or the end of the current quiet span (aware).
 
         >>> night = QuietHours.model_validate({"from": "22:00", "to": "07:00", "zone": "Europe/Zurich"})
         >>> night.ends(datetime.fromisoformat("2026-11-27T23:30:00+00:00"), "warning").isoformat()
@@ -72,7 +72,7 @@ class QuietHours(Terms):
         if self.except_from is not None and GRAVITY[severity] <= GRAVITY[self.except_from]:
             return now
         earliest = now
-        # a span may begin where another ends
+        # a span may begin where another one ends
         for _ in range(len(DAYS) + 1):
             later = self._end_of_span(earliest)
             if later == earliest:
@@ -134,21 +134,21 @@ class NotificationRule(Terms):
         return self
 
     def asks_for(self, found: Iterable[Incident]) -> Iterator[Incident]:
-        """The incidents among ``found`` that the rule matches, however long they last; a reason is about the rule."""
-        for one in found:
-            if one.kind == "alarm":
-                grave = GRAVITY[one.severity] <= GRAVITY[self.severity]
-                if grave and fits(one.code, self.alarms) and fits(one.about, self.about):
-                    yield one
-            elif one.tasks >= self.tasks and fits(one.code, self.reasons):
-                yield replace(one, about=self.name)
+        """Yield the incidents in ``found`` that match the rule, whatever their duration; a reason is about the rule."""
+        for incident in found:
+            if incident.kind == "alarm":
+                grave = GRAVITY[incident.severity] <= GRAVITY[self.severity]
+                if grave and fits(incident.code, self.alarms) and fits(incident.about, self.about):
+                    yield incident
+            elif incident.tasks >= self.tasks and fits(incident.code, self.reasons):
+                yield replace(incident, about=self.name)
 
     def lasts_enough(self, since: datetime, now: datetime) -> bool:
-        """Whether an incident that began at ``since`` has lasted long enough to be sent."""
+        """Return whether an incident that began at ``since`` has lasted long enough to be sent."""
         return now - since >= timedelta(minutes=self.lasts_min)
 
     def not_before(self, now: datetime, severity: Severity) -> datetime:
-        """The earliest time (aware) at which a message of this severity may be sent."""
+        """Return the earliest time (aware) at which a message of this severity may be sent."""
         return now if self.quiet is None else self.quiet.ends(now, severity)
 
 
@@ -227,9 +227,9 @@ class NotificationSettings(Terms):
 
 
 def fits_domain(address: str, domains: Iterable[str]) -> bool:
-    """Whether the address of a subscriber is of one of these domains.
+    """Return whether a subscriber's address belongs to one of these domains.
 
     >>> fits_domain("ann@x.example.org", ["*.example.org"]), fits_domain("ann@evil.org", ["example.org"])
     (True, False)
     """
-    return fits(address.rpartition("@")[2].casefold(), [one.casefold() for one in domains])
+    return fits(address.rpartition("@")[2].casefold(), [domain.casefold() for domain in domains])

@@ -1,4 +1,4 @@
-"""Types that all settings of notifications share."""
+"""Types shared by all notification settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Terms(BaseModel):
 
 
 def fits(word: str, patterns: Iterable[str]) -> bool:
-    """Whether a word, case and all, is what one of the patterns says.
+    """Return whether a word matches one of the patterns, case-sensitively.
 
     >>> fits("queue_failing", ["queue_*"]), fits("Queue_failing", ["queue_*"]), fits("queue_failing", [])
     (True, False, False)

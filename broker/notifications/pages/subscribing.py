@@ -1,4 +1,4 @@
-"""The form on the page of a task to subscribe to its states."""
+"""The form on the page of a task for subscribing to its states."""
 
 from __future__ import annotations
 

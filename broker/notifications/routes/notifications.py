@@ -24,19 +24,19 @@ LONGEST_TO = 254
 
 
 class WhereToTell(BaseModel):
-    """The address or channel that is subscribed."""
+    """The address or channel to subscribe."""
 
     model_config = ConfigDict(extra="forbid")
     to: Annotated[
         str,
-        Field(min_length=1, max_length=LONGEST_TO, pattern=r"^[^\x00]*$", description="A mail address, or a channel."),
+        Field(min_length=1, max_length=LONGEST_TO, pattern=r"^[^\x00]*$", description="A mail address or a channel."),
     ]
 
 
 @router.get("/notifications/channels", response_model=Notifying)
 @allow(READ_NAMES)
 def list_channels(request: Request, api: State) -> Response:
-    """Channels and rules in force; no secrets."""
+    """List channels and rules in force, without secrets."""
     return answer(request, channels.notifying(api.folder))
 
 
@@ -45,36 +45,38 @@ def list_channels(request: Request, api: State) -> Response:
 def list_notifications(
     request: Request,
     api: State,
-    since: Annotated[Moment | None, Query(description="Planned since then; none: in 90 days.")] = None,
-    state: Annotated[MessageState | None, Query(description="Of one state.")] = None,
-    channel: Annotated[str | None, Query(max_length=64, description="By one channel.")] = None,
-    before: Annotated[int | None, Query(ge=1, le=LARGEST, description="`next_before` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=500, description="Largest number of messages.")] = 100,
+    since: Annotated[
+        Moment | None, Query(description="Only messages planned since then; default: 90 days ago.")
+    ] = None,
+    state: Annotated[MessageState | None, Query(description="Only this state.")] = None,
+    channel: Annotated[str | None, Query(max_length=64, description="Only this channel.")] = None,
+    before: Annotated[int | None, Query(ge=1, le=LARGEST, description="`next_before` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=500, description="Maximum number of messages.")] = 100,
     at: At = None,
 ) -> Response:
-    """Messages about incidents, the newest first, and what came of them."""
-    wanted = MessageFilters(since=since, state=state, channel=channel, before=before, limit=limit)
+    """List messages about incidents and their delivery, newest first."""
+    filters = MessageFilters(since=since, state=state, channel=channel, before=before, limit=limit)
     with asking(api, at) as asked:
-        found = messages.message_list(asked, wanted)
-    return answer(request, found, items="messages")
+        matches = messages.message_list(asked, filters)
+    return answer(request, matches, items="messages")
 
 
 @router.get("/notifications/decisions", response_model=StreamList)
 @allow(READ_NAMES)
 def list_decision_streams(request: Request, api: State, at: At = None) -> Response:
-    """The channels that publish decisions: how far that has come, what waits, and why the last try failed."""
+    """List the channels that publish decisions: progress, backlog, and why the last attempt failed."""
     with asking(api, at) as asked:
-        found = streams.stream_list(asked)
-    return answer(request, found, items="streams")
+        decision_streams = streams.stream_list(asked)
+    return answer(request, decision_streams, items="streams")
 
 
 @router.get("/tasks/{task}/subscriptions", response_model=TaskSubscriptions)
 @allow(READ_NAMES)
 def list_subscriptions(request: Request, api: State, task: TaskId) -> Response:
-    """The subscriptions to a task, with what was sent."""
+    """List the subscriptions to a task and what was sent."""
     with asking(api) as asked:
-        found = subscriptions.subscriptions_of(asked, task)
-    return answer(request, found, items="subscriptions")
+        content = subscriptions.subscriptions_of(asked, task)
+    return answer(request, content, items="subscriptions")
 
 
 @router.post("/tasks/{task}:subscribe", response_model=TaskSubscriptions)
@@ -94,6 +96,6 @@ def unsubscribe_from_task(request: Request, api: State, who: Who, task: TaskId, 
 
 
 def subscriber_of(who: Identity | None) -> Subscriber:
-    """Who subscribes, of a request."""
+    """Return the subscriber behind a request."""
     may_all = who is not None and who.has(Role.OPERATOR)
     return Subscriber(editor(who), None if who is None else who.username, may_all)

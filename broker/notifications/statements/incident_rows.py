@@ -1,4 +1,4 @@
-"""Incidents as rows: opened, seen again, resolved; and the messages that follow from it."""
+"""Incidents as rows: opened, seen again, resolved; and the resulting messages."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _TOLD = sa.text("""
 
 @dataclass(frozen=True)
 class Planned:
-    """A message to be sent.
+    """A message to send.
 
     Attributes:
-        incident: that it is about.
+        incident: number of its incident.
         event: ``opened`` or ``resolved``.
-        channel: by which.
-        rule: that asks for it; of a task ``subscription``.
-        not_before: when it may be sent first (aware).
-        address: of a subscriber; empty: those of the channel.
+        channel: channel to send it by.
+        rule: rule that requested it; for a task, ``subscription``.
+        not_before: earliest time to send it (aware).
+        address: address of a subscriber; if empty, the addresses of the channel.
     """
 
     incident: UUID
@@ -62,7 +62,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Over:
-    """An incident that is over, and where it was sent."""
+    """An incident that is over, with the recipients it was sent to."""
 
     incident: UUID
     severity: Severity
@@ -70,7 +70,7 @@ class Over:
 
 
 def see(connection: sa.Connection, found: Incident, now: datetime) -> tuple[UUID, datetime]:
-    """Open an incident, or keep it open: its number, and when it began."""
+    """Open an incident or keep it open; return its number and when it began."""
     values = {
         "kind": found.kind, "code": found.code, "about": found.about, "severity": found.severity, "now": now,
         "sentence": found.sentence, "page": found.page, "began_at": min(found.since or now, now),
@@ -80,28 +80,35 @@ def see(connection: sa.Connection, found: Incident, now: datetime) -> tuple[UUID
 
 
 def resolve(connection: sa.Connection, now: datetime, settle: timedelta) -> list[Over]:
-    """Close the incidents that were not seen for ``settle``; messages not yet sent are dropped."""
-    found = []
+    """Close the incidents not seen for ``settle``; their unsent messages are dropped."""
+    closed = []
     for row in connection.execute(_OVER, {"now": now, "settled": now - settle}).all():
         connection.execute(_DROP_UNTOLD, {"incident": row.id, "now": now})
-        told = connection.execute(_TOLD, {"incident": row.id}).all()
-        found.append(Over(row.id, row.severity, tuple((one.channel, one.address, one.rule) for one in told)))
-    return found
+        recipients = connection.execute(_TOLD, {"incident": row.id}).all()
+        closed.append(
+            Over(
+                row.id,
+                row.severity,
+                tuple((recipient.channel, recipient.address, recipient.rule) for recipient in recipients),
+            )
+        )
+    return closed
 
 
 def note_task(connection: sa.Connection, code: str, task: int, sentence: str, now: datetime) -> UUID:
-    """Keep what happened to a task, which is over at once; the number of the incident."""
+    """Record an event of a task as an incident that is over at once; return its number."""
     values = {"code": code, "about": str(task), "sentence": sentence, "page": f"/tasks/{task}", "now": now}
     number: UUID = connection.execute(_FACT, values).scalar_one()
     return number
 
 
 def plan(connection: sa.Connection, messages: Iterable[Planned], now: datetime) -> int:
-    """Put messages into the outbox, each once for its incident, event and channel; how many are new."""
+    """Put messages into the outbox, once for each incident, event and channel; return how many are new."""
     planned = 0
-    for one in messages:
-        values = {"incident": one.incident, "event": one.event, "channel": one.channel, "address": one.address,
-                  "rule": one.rule, "not_before": one.not_before, "now": now}  # fmt: skip
+    for message in messages:
+        values = {"incident": message.incident, "event": message.event, "channel": message.channel,
+                  "address": message.address, "rule": message.rule, "not_before": message.not_before,
+                  "now": now}  # fmt: skip
         planned += connection.execute(_PLAN, values).rowcount
     return planned
 
@@ -121,16 +128,16 @@ _OPEN_TASKS = """
 _TOLD_WAITS = sa.text("UPDATE broker.task_subscriptions SET told_waits_at = :now WHERE id = ANY(:ids)")
 _END = sa.text("UPDATE broker.task_subscriptions SET ended_at = :now, ended_because = :why WHERE id = ANY(:ids)")
 STILL_WAITS = timedelta(hours=1)
-"""Work that no cycle has looked at for so long waits no more."""
+"""Work that no cycle has considered for this long no longer waits."""
 
 
 @dataclass(frozen=True)
 class SubscribedTask:
-    """A subscription, and how its task is.
+    """A subscription with the state of its task.
 
     Attributes:
-        status: of the task; None where it is gone.
-        waits_since: since when work of it waits; None: none does.
+        status: status of the task; None if it is gone.
+        waits_since: since when work of the task waits; None if none does.
     """
 
     id: int
@@ -146,7 +153,7 @@ class SubscribedTask:
 
 
 def read_subscribed(connection: sa.Connection, names: Names, now: datetime, most: int) -> list[SubscribedTask]:
-    """Open subscriptions with the states of their tasks."""
+    """Return the open subscriptions with the states of their tasks."""
     rows = connection.execute(sa.text(names.sql(_OPEN_TASKS)), {"still": now - STILL_WAITS, "most": most})
     return [SubscribedTask(*row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""The outbox as rows: messages that are due, how each try ended, and those sent lately."""
+"""The outbox as rows: messages that are due, the result of each attempt, and recently sent messages."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ _STANDING = sa.text("""
             AS detail
     FROM broker.notifications WHERE ended_at IS NULL OR ended_at > :since GROUP BY channel ORDER BY channel""")
 _OF_MESSAGE = 7
-"""Columns of the message, before those of the incident."""
+"""Number of columns of the message, before those of the incident."""
 _DAY = timedelta(days=1)
 LONGEST_DETAIL = 300
 
 
 @dataclass(frozen=True)
 class IncidentRow:
-    """What a message is about."""
+    """The incident of a message."""
 
     number: UUID
     kind: str
@@ -89,16 +89,16 @@ class OutboxRow:
 
 @dataclass(frozen=True)
 class ChannelStanding:
-    """How a channel fares: now, and in the last day.
+    """The state of a channel, now and over the last day.
 
     Attributes:
-        waiting: messages that are to be sent.
-        failing: of them those that were tried in vain.
-        tries: of the one that was tried most often.
-        given_up: in the last day; likewise ``delivered``.
-        delivered_at: the last one.
-        failing_since: when the oldest of the failing ones was planned.
-        detail: why the last try failed.
+        waiting: messages still to be sent.
+        failing: those of them with failed attempts.
+        tries: attempts at the message that was tried most often.
+        given_up: messages given up in the last day; ``delivered`` likewise.
+        delivered_at: time of the last delivery.
+        failing_since: when the oldest failing message was planned.
+        detail: why the last attempt failed.
     """
 
     channel: str
@@ -113,39 +113,39 @@ class ChannelStanding:
 
 
 def due(connection: sa.Connection, now: datetime, most: int) -> list[OutboxRow]:
-    """Messages to be sent now, the gravest first, then those that wait longest."""
+    """Return the messages to send now, gravest first, then those waiting longest."""
     rows = [tuple(row) for row in connection.execute(_DUE, {"now": now, "most": most})]
     return [OutboxRow(*(*row[:_OF_MESSAGE], IncidentRow(*row[_OF_MESSAGE:]))) for row in rows]
 
 
 def delivered_since(connection: sa.Connection, since: datetime) -> Mapping[str, int]:
-    """How many messages went by each channel."""
+    """Return the number of messages sent by each channel."""
     return {channel: int(count) for channel, count in connection.execute(_LATELY, {"since": since})}
 
 
 def trying(connection: sa.Connection, row: OutboxRow, again: datetime) -> bool:
-    """Note a try to send a message, and the time of the next try; false if another process is sending it."""
+    """Record an attempt to send a message, and the time of the next one; False if another process is sending it."""
     values = {"id": row.id, "tries": row.tries, "again": again}
     return connection.execute(_TRYING, values).rowcount == 1
 
 
 def note(connection: sa.Connection, number: int, state: str, now: datetime, detail: str | None = None) -> None:
-    """Keep what came of a message: ``delivered``, ``dropped``, ``given_up``, or ``waiting`` to be tried again."""
+    """Record the result of a message: ``delivered``, ``dropped``, ``given_up``, or ``waiting`` for another attempt."""
     short = None if detail is None else detail[:LONGEST_DETAIL]
     connection.execute(_NOTE, {"id": number, "state": state, "now": now, "detail": short})
 
 
 def history(connection: sa.Connection, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Messages by column, the newest first.
+    """Return messages by column, newest first.
 
     Args:
-        connection: to the database.
-        asked: ``since`` (aware) when they were planned; ``state`` and ``channel``, or None for any; ``before`` which
-            number, or None; ``most`` of them.
+        connection: connection to the database.
+        asked: ``since``, the earliest planning time (aware); ``state`` and ``channel``, None for any; ``before``, an
+            exclusive upper number or None; ``most``, the maximum number of messages.
     """
     return [dict(row) for row in connection.execute(_HISTORY, asked).mappings()]
 
 
 def standing(connection: sa.Connection, now: datetime) -> list[ChannelStanding]:
-    """How each channel fares that has, or had in the last day, a message."""
+    """Return the state of each channel that has a message, or had one in the last day."""
     return [ChannelStanding(*row) for row in tuples(connection, _STANDING, {"since": now - _DAY})]

@@ -1,8 +1,8 @@
-"""How far published decisions have gone out, up to where they can be read, and the rows in between.
+"""Positions of the published decision streams, the limit up to which decisions can be read, and the rows in between.
 
-A transaction takes the numbers of its decisions before it commits, so that a lower number may become visible after a
-higher one. It holds a lock on their sequence from then on until it ends: what was numbered before the locks were looked
-at is all visible once the transactions that held one then have ended.
+A transaction assigns numbers to its decisions before it commits, so a lower number may become visible after a higher
+one. From then until its end it holds a lock on their sequence: once the transactions that hold a lock at a check have
+ended, everything numbered before that check is visible.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FAILED = sa.text("""
         detail = :detail, lost_untold = CASE WHEN :sent > 0 THEN 0 ELSE lost_untold END
     WHERE channel = :channel""")
 MOST_COUNTED = 100_000
-"""Decisions that wait are counted up to here."""
+"""Maximum count of waiting decisions."""
 _STANDING = sa.text(f"""
     SELECT channel, CASE WHEN tries > 0 THEN 'failing' WHEN backlog > 0 THEN 'behind' ELSE 'sent' END AS state,
         position, started_at, read_at, sent, sent_at, backlog, tries, not_before, failing_since, detail, unknown,
@@ -65,7 +65,7 @@ _STANDING = sa.text(f"""
     ) AS counted
     ORDER BY channel""")  # noqa: S608 - a constant
 
-# alarms are asked for often: what waits is what was numbered since, and no row is looked at
+# alarms are queried often: the backlog is the numbers assigned since, and no row is read
 _FAILING = sa.text("""
     SELECT channel, (SELECT last_value FROM broker.decisions_id_seq) - position AS waiting, tries, sent, sent_at,
         failing_since, detail
@@ -74,7 +74,7 @@ _FAILING = sa.text("""
 
 @dataclass(frozen=True)
 class Numbered:
-    """What was numbered at one instant: all up to ``last``, some of it by transactions that may not have ended."""
+    """What is numbered at one instant: all up to ``last``, partly by transactions that may not have ended."""
 
     last: int
     by: frozenset[str]
@@ -82,7 +82,7 @@ class Numbered:
 
 @dataclass(frozen=True)
 class StreamRow:
-    """How far a channel has come: see ``broker.decision_streams``."""
+    """The position of a channel: see ``broker.decision_streams``."""
 
     channel: str
     position: int
@@ -92,23 +92,23 @@ class StreamRow:
 
 
 class StreamLine(Answer):
-    """The decisions of a channel.
+    """The published decisions of a channel.
 
     Attributes:
-        state: ``failing`` since the last try was in vain, ``behind`` where decisions wait, else ``sent``.
-        position: all stored decisions up to this number were sent, or are not for the channel.
-        started_at: those that were stored later are published.
-        read_at: when stored decisions were last looked for.
-        sent: messages that have receipts.
-        sent_at: when the last receipt came; null: none has.
-        backlog: stored decisions that were not looked at, counted up to 100,000.
-        tries: in vain since the last one that got through.
-        not_before: when it is tried next; null: in the next cycle.
-        failing_since: when the first try in vain was; null: the last one got through.
-        detail: why the last try failed.
-        unknown: decisions left out since their share or VO, which the filter names, is not stored.
-        lost: at most so many decisions were cleared away before they were sent.
-        lost_at: when that was last noticed.
+        state: ``failing`` if the last attempt failed, ``behind`` if decisions wait, else ``sent``.
+        position: number up to which all stored decisions were sent, or are not for the channel.
+        started_at: start of publication: only decisions stored later are published.
+        read_at: time of the last search for stored decisions.
+        sent: number of messages with receipts.
+        sent_at: time of the last receipt; null if there is none.
+        backlog: number of stored decisions not examined yet, counted up to 100,000.
+        tries: failed attempts since the last success.
+        not_before: earliest time of the next attempt; null: in the next cycle.
+        failing_since: time of the first failed attempt; null if the last one succeeded.
+        detail: why the last attempt failed.
+        unknown: decisions omitted because their share or VO, which the filter names, is not stored.
+        lost: upper bound on the decisions deleted before they were sent.
+        lost_at: time when the last loss was noticed.
     """
 
     channel: str
@@ -129,19 +129,19 @@ class StreamLine(Answer):
 
 
 def numbered(connection: sa.Connection) -> Numbered:
-    """The last number that a decision has, and the transactions that are giving them."""
+    """Return the last number of a decision, and the transactions that are assigning numbers."""
     last = int(connection.execute(_LAST_NUMBER).scalar_one())
     return Numbered(last, frozenset(connection.execute(_NUMBERING).scalars()))
 
 
 def oldest(connection: sa.Connection) -> int | None:
-    """The lowest number of a decision that is stored; None where none is."""
-    found = connection.scalar(_OLDEST)
-    return None if found is None else int(found)
+    """Return the lowest number of a stored decision; None if there is none."""
+    number = connection.scalar(_OLDEST)
+    return None if number is None else int(number)
 
 
 def decisions_between(connection: sa.Connection, after: int, until: int, most: int) -> list[StoredDecision]:
-    """The first ``most`` stored decisions of a number above ``after``, up to ``until``, as it rises.
+    """Return the first ``most`` stored decisions with a number above ``after``, up to ``until``, in ascending order.
 
     Raises:
         DecisionUnreadable: one of them is damaged.
@@ -151,17 +151,17 @@ def decisions_between(connection: sa.Connection, after: int, until: int, most: i
 
 
 def read(connection: sa.Connection) -> dict[str, StreamRow]:
-    """How far each channel has come, by its name."""
+    """Return the position of each channel, by its name."""
     return {row.channel: StreamRow(*row) for row in connection.execute(_READ)}
 
 
 def start(connection: sa.Connection, channel: str, position: int, now: datetime) -> None:
-    """Let a channel begin behind the decision of this number."""
+    """Start a channel after the decision with this number."""
     connection.execute(_START, {"channel": channel, "position": position, "now": now})
 
 
 def forget(connection: sa.Connection, kept: Collection[str]) -> list[str]:
-    """Forget the channels that are not among these; returns which they were."""
+    """Delete the channels that are not among these and return their names."""
     return list(connection.execute(_FORGET, {"kept": list(kept)}).scalars())
 
 
@@ -171,7 +171,7 @@ def lose(connection: sa.Connection, channel: str, position: int, lost: int, now:
 
 
 def trying(connection: sa.Connection, row: StreamRow, again: datetime) -> bool:
-    """Note a try to send decisions, and the time of the next try; false if another process is sending them."""
+    """Record an attempt to send decisions, and the time of the next one; False if another process is sending them."""
     values = {"channel": row.channel, "position": row.position, "tries": row.tries, "again": again}
     return connection.execute(_TRYING, values).rowcount == 1
 
@@ -185,18 +185,18 @@ def got_through(
 
 
 def failed(connection: sa.Connection, channel: str, position: int, now: datetime, sent: int, detail: str) -> None:
-    """Keep why a try failed, and that those up to ``position`` got through before it did."""
+    """Record why an attempt failed, and that decisions up to ``position`` got through before."""
     values = {"channel": channel, "position": position, "now": now, "sent": sent, "detail": detail[:LONGEST_DETAIL]}
     connection.execute(_FAILED, values)
 
 
 def standing(connection: sa.Connection) -> list[StreamLine]:
-    """How the decisions of each channel fare."""
+    """Return the state of each channel's decision stream."""
     return [StreamLine(**row) for row in mappings(connection, _STANDING)]
 
 
 def failing(connection: sa.Connection) -> list[ChannelStanding]:
-    """The channels whose last try failed, with their waiting decisions, at most so many of each."""
+    """Return the channels whose last attempt failed, with their waiting decisions, counted up to a limit."""
     return [
         ChannelStanding(
             channel=row.channel, waiting=row.waiting, failing=row.waiting, tries=row.tries, given_up=0,

@@ -9,8 +9,6 @@ import sqlalchemy as sa
 
 from broker.store.connection.tables import Names
 
-ENDED = ("done", "finished", "failed", "broken", "aborted", "exhausted", "obsolete")
-"""Final states of tasks: no more of their work is brokered."""
 _TASK = "SELECT status, username FROM {panda}.jedi_tasks WHERE jeditaskid = :task"
 _COUNT = sa.text("SELECT count(*) FROM broker.task_subscriptions WHERE jeditaskid = :task AND ended_at IS NULL")
 _ADD = sa.text("""
@@ -26,28 +24,28 @@ _READ = sa.text("""
 
 
 def task_state(connection: sa.Connection, names: Names, task: int) -> tuple[str, str | None] | None:
-    """Status and user of a task; None: there is none."""
+    """Return status and user of a task; None if there is no such task."""
     row = connection.execute(sa.text(names.sql(_TASK)), {"task": task}).one_or_none()
     return None if row is None else (row.status, row.username)
 
 
 def count_open(connection: sa.Connection, task: int) -> int:
-    """How many subscriptions to a task are open."""
+    """Return how many subscriptions to a task are open."""
     return int(connection.execute(_COUNT, {"task": task}).scalar_one())
 
 
 def add(connection: sa.Connection, task: int, channel: str, address: str, by: str, now: datetime) -> bool:
-    """Subscribe; false where it was so already."""
+    """Subscribe; False if already subscribed."""
     values = {"task": task, "channel": channel, "address": address, "by": by, "now": now}
     return connection.execute(_ADD, values).rowcount == 1
 
 
 def end(connection: sa.Connection, task: int, channel: str, address: str, why: str, now: datetime) -> bool:
-    """End a subscription; false where there was none."""
+    """End a subscription; False if there was none."""
     values = {"task": task, "channel": channel, "address": address, "why": why, "now": now}
     return connection.execute(_END, values).rowcount == 1
 
 
 def read(connection: sa.Connection, task: int) -> list[dict[str, Any]]:
-    """All subscriptions to a task by column, the oldest first."""
+    """Return all subscriptions to a task by column, oldest first."""
     return [dict(row) for row in connection.execute(_READ, {"task": task}).mappings()]

@@ -1,4 +1,4 @@
-"""The shape of the rules on files that wait to be transferred to the nucleus: so many at the most."""
+"""The base class of the rules that cap the files waiting to be transferred to the nucleus."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from broker.rules.contract import Bools, Filter, JobPairs, Observation, TuningVi
 from broker.rules.production_job.link_options import FileCapOptions
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
 
-#: So many caps are remembered of one snapshot.
+#: Maximum number of caps cached for one snapshot.
 MOST_CAPS = 8
-#: By cap, and whether equality closes: where links of the last snapshots are open.
+#: Where links of the last snapshots are open, by cap and by whether equality closes.
 _open = Kept[dict[tuple[float, bool], Bools]]()
 
 
 class FilesCapRule(Filter[JobPairs]):
-    """Rejects while more files than a cap wait; where nothing is known none waits, and a cap of 0 closes everything.
+    """Rejects while more files than a cap wait; an unknown number counts as 0, and a cap of 0 closes everything.
 
     Attributes:
         cap: tuning key of the cap, the one in ``keys``.
@@ -32,11 +32,11 @@ class FilesCapRule(Filter[JobPairs]):
 
     @abstractmethod
     def queued(self, facts: JobFacts) -> RowsByKind:
-        """(T, Q) or (T, 1) files that wait, NaN where nothing is known."""
+        """(T, Q) or (T, 1) waiting files; NaN where unknown."""
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
-        """A cap of 0 closes everything, whatever is known of the links."""
-        return sources_of_cap(self.sources, tuning.number(self.cap))
+        """The links, except at a cap of 0 that closes everything without them; where equality closes, it does not."""
+        return sources_of_cap(self.sources, tuning.number(self.cap), self.options.equality == "passes")
 
     def applies(self, pairs: JobPairs) -> Bools:
         """(T, 1): chunks with a nucleus."""
@@ -50,22 +50,22 @@ class FilesCapRule(Filter[JobPairs]):
         return open_to_all if self.options.at_nucleus == "asked" else open_to_all | self.options.exempt(pairs.facts)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Files that wait; none where nothing is known."""
+        """The waiting files; 0 if unknown."""
         closes = self.options.equality == "closes"
         seen = against_cap(self.queued(pairs.facts).every, pairs.tuning.number(self.cap), self.cap, closes)
         return self.options.of_asked(pairs.facts, seen)
 
 
 def _below_cap(waiting: RowsByKind, cap: float, closes: bool) -> RowsByKind:
-    """Where :func:`below_cap` says so, made once for the links of a snapshot."""
+    """The result of :func:`below_cap`, computed once for the links of a snapshot."""
     if waiting.kind is None:
         return waiting.of_table(below_cap(waiting.table, cap, closes))
     known = _open.of((waiting.table, waiting.column), dict)
-    found = known.get((cap, closes))
-    if found is None:
-        found = waiting.of_table(below_cap(waiting.table, cap, closes)).by_candidate
-        # a sweep tries any number of caps on one snapshot
+    open_links = known.get((cap, closes))
+    if open_links is None:
+        open_links = waiting.of_table(below_cap(waiting.table, cap, closes)).by_candidate
+        # a sweep may try any number of caps on one snapshot
         if len(known) >= MOST_CAPS:
             known.clear()
-        known[cap, closes] = found
-    return RowsByKind(found, waiting.kind)
+        known[cap, closes] = open_links
+    return RowsByKind(open_links, waiting.kind)

@@ -1,4 +1,4 @@
-"""Submitting what ``prun`` of panda-client writes."""
+"""Submits the task that ``prun`` of panda-client describes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from broker.store.connection.database import Database
 from broker.tasks.answers.sandboxes import use_sandboxes
 from broker.tasks.answers.task_submission import task_submission
+from broker.tasks.model.catalogue import ONE_OF_ITS_NAME
 from broker.tasks.model.client_parameters import ClientTask, adapted
 from broker.tasks.model.refine import Submitter
 from broker.tasks.model.sandboxes import named_in
@@ -27,9 +28,9 @@ def submit_client_task(database: Database, task: ClientTask, now: datetime) -> S
     """
     vo = database.names.vo
     ready = adapted(task, vo)
-    submission = task_submission(ready.parameters, Submitter(task.user, vo, LABEL))
-    if ready.parameters.get("uniqueTaskName"):
+    submission = task_submission(ready.parameters, Submitter(task.user, vo, LABEL, may_ask_for_one_name=True))
+    if ready.parameters.get(ONE_OF_ITS_NAME):
         submission = replace(submission, one_of_its_name=True)
     use_sandboxes(database, task.user, named_in(submission.task.template), now)
-    made = submission.make(database, now)
-    return replace(made, notes=(*ready.notes, *made.notes))
+    submitted = submission.make(database, now)
+    return replace(submitted, notes=(*ready.notes, *submitted.notes))

@@ -1,4 +1,4 @@
-"""What people ask of tasks: kill, finish, retry, pause, resume, reassign, priority, try-now; for every interface.
+"""The verbs of tasks for every interface: kill, finish, retry, pause, resume, reassign, priority, try-now.
 
 The state of the task changes in one transaction, under the lock of its row; jobs end afterwards, batch by batch. See
 ``docs/adr/0043-verbs-of-tasks.md``.
@@ -29,16 +29,18 @@ from broker.tasks.statements.known_names import check_name
 from broker.tasks.statements.task_verbs import Command, LockedTask, Record
 
 AGENT = "task_verbs"
-"""Named with the actions on jobs that a verb carries out itself."""
+"""Agent that is recorded with the actions on jobs that a verb carries out itself."""
+BUSY = "another process writes to it now; the agent completion ends it in its next cycle"
+"""Note on a task that has no work left, but could not be ended at once."""
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Who asks.
+    """Who acts on a task.
 
     Attributes:
         editor: the name for the audit.
-        username: whose tasks are the own; None where nothing says so.
+        username: the user whose tasks are the actor's own; None if unknown.
         is_operator: may act on every task.
     """
 
@@ -50,7 +52,7 @@ class Actor:
         """Refuse a task of somebody else.
 
         Raises:
-            NotYours: it is one.
+            NotYours: the task is not the actor's own.
         """
         if not self.is_operator and (self.username is None or self.username != task.username):
             raise NotYours(f"task {task.jeditaskid} is not yours", "jedi_tasks", "ask its owner, or an operator")
@@ -58,16 +60,16 @@ class Actor:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a task.
+    """A request to act on a task.
 
     Attributes:
-        verb: what.
-        task: of which (jeditaskid).
+        verb: what to do.
+        task: the task (jeditaskid).
         reason: why, for the history.
-        soft: ``finish``: jobs that are there go on.
+        soft: ``finish``: existing jobs go on.
         new_parameters: ``retry``: task parameters that change.
-        target: ``reassign``: where to.
-        priority: ``priority``: which.
+        target: ``reassign``: where the task goes.
+        priority: ``priority``: the new priority.
     """
 
     verb: Verb
@@ -80,16 +82,16 @@ class Asked:
 
 
 class TaskActedOn(BaseModel):
-    """What a verb did to a task.
+    """The effect of a verb on a task.
 
     Attributes:
-        old_status: of the task, before.
-        status: of the task, after.
-        files: input files that were given new attempts.
-        jobs: jobs that ended, or got another priority.
-        told: running jobs whose pilots are told to stop with their next report.
-        left: whether jobs are left, which the agent completion ends.
-        notes: what the asker should know.
+        old_status: previous status of the task.
+        status: new status of the task.
+        files: number of input files given new attempts.
+        jobs: number of jobs that ended, or whose priority changed.
+        told: number of running jobs whose pilots are instructed to stop at their next report.
+        left: whether jobs remain, which the agent completion ends.
+        notes: notes for the caller.
     """
 
     jeditaskid: int
@@ -105,7 +107,7 @@ class TaskActedOn(BaseModel):
 
 @dataclass(frozen=True)
 class _Change:
-    """What a verb makes of the state of a task, within its transaction."""
+    """How a verb changes the state of a task, within its transaction."""
 
     status: str
     oldstatus: str | None = None
@@ -121,14 +123,14 @@ class _Change:
 def act_on_task(
     database: Database, asked: Asked, by: Actor, now: datetime, most_jobs: int = 10 * JOBS_OF_A_BATCH
 ) -> TaskActedOn:
-    """Do what is asked of a task; ``most_jobs`` end at once, the others with the agent completion.
+    """Carry out a verb on a task; at most ``most_jobs`` end at once, the agent completion ends the others.
 
     Raises:
         NotOurTables: alongside PanDA.
         NotFound: there is no such task.
         NotYours: it is somebody else's.
-        WrongState: the verb makes no sense in the state that it is in.
-        WrongVerb: what is given with the verb cannot be used.
+        WrongState: the verb makes no sense in the present state of the task.
+        WrongVerb: an argument of the verb cannot be used.
         BadParameter: a new parameter cannot be used.
     """
     if migrate.check(database) != migrate.STANDALONE:
@@ -139,21 +141,22 @@ def act_on_task(
         task = statements.lock_task(connection, database.names, asked.task)
         by.check(task)
         verbs.check_state(asked.verb, asked.task, task.status)
-        change = _CHANGES[asked.verb](_Asking(connection, database.names, task, asked, by, stamp))
-        said = "; ".join(part for part in (f"{asked.verb} by {by.editor}", asked.reason) if part)
+        change = _CHANGES[asked.verb](_VerbContext(connection, database.names, task, asked, by, stamp))
+        message = "; ".join(part for part in (f"{asked.verb} by {by.editor}", asked.reason) if part)
         if change.moves:
-            statements.move(connection, database.names, asked.task, change.status, said, stamp, change.oldstatus)
-        made = Record(
+            statements.move(connection, database.names, asked.task, change.status, message, stamp, change.oldstatus)
+        record = Record(
             asked.verb, by.editor, asked.reason, task.status, change.status, change.detail, change.ends,
             change.kept_queues,
         )  # fmt: skip
-        command = statements.record(connection, database.names, asked.task, made, stamp)
+        command = statements.record(connection, database.names, asked.task, record, stamp)
     jobs, told, left = (0, 0, False) if command is None else _carry_out(database, command, now, most_jobs)
-    status = change.status
+    status, notes = change.status, change.notes
     if status in ("aborting", "finishing") and not left:
         with database.begin() as connection:
-            ended = end_tasks(connection, database.names, now, 1, [asked.task])
+            ended, busy = end_tasks(connection, database.names, now, 1, [asked.task])
         status = str(ended[0].status) if ended else status
+        notes += (BUSY,) if busy else ()
     return TaskActedOn(
         jeditaskid=asked.task,
         verb=asked.verb,
@@ -163,12 +166,12 @@ def act_on_task(
         jobs=change.jobs + jobs,
         told=told,
         left=left,
-        notes=change.notes,
+        notes=notes,
     )
 
 
 def _carry_out(database: Database, command: Command, now: datetime, most: int) -> tuple[int, int, bool]:
-    """Jobs that ended, running ones that are told to stop, and whether some are left."""
+    """End jobs; returns how many ended, how many running ones are told to stop, and whether some are left."""
     with database.read_snapshot() as connection:
         by = acting(connection, database.names, AGENT, None, now)
     jobs = told = 0
@@ -184,8 +187,8 @@ def _carry_out(database: Database, command: Command, now: datetime, most: int) -
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """All that a verb needs: in the transaction that has the task locked."""
+class _VerbContext:
+    """All that a verb needs, in the transaction that holds the lock on the task."""
 
     connection: sa.Connection
     names: Names
@@ -195,59 +198,65 @@ class _Asking:
     now: datetime
 
 
-def _kill(one: _Asking) -> _Change:
+def _kill(context: _VerbContext) -> _Change:
     return _Change("aborting", ends="all")
 
 
-def _finish(one: _Asking) -> _Change:
-    return _Change("finishing", detail={"soft": one.asked.soft}, ends=None if one.asked.soft else "all")
+def _finish(context: _VerbContext) -> _Change:
+    return _Change("finishing", detail={"soft": context.asked.soft}, ends=None if context.asked.soft else "all")
 
 
-def _retry(one: _Asking) -> _Change:
-    """Files without an attempt left get new ones; a task that has ended begins another attempt."""
-    task, given = one.task, verbs.read_new_parameters(one.asked.new_parameters)
-    if "site" in given:
-        check_name(one.connection, one.names, "site", str(given["site"]))
-    before = statements.read_parameters(one.connection, one.names, task.jeditaskid)
-    columns = verbs.new_columns(given)
-    rule = verbs.new_split_rule(task.splitrule, given, is_pseudo=task.is_pseudo)
-    if rule != task.splitrule and any(HONOURED[name].kind == "token" for name in given):
+def _retry(context: _VerbContext) -> _Change:
+    """Give new attempts to files that have none left; a task that has ended starts another attempt."""
+    task, new_parameters = context.task, verbs.read_new_parameters(context.asked.new_parameters)
+    if "site" in new_parameters:
+        check_name(context.connection, context.names, "site", str(new_parameters["site"]))
+    before = statements.read_parameters(context.connection, context.names, task.jeditaskid)
+    columns = verbs.new_columns(new_parameters)
+    rule = verbs.new_split_rule(task.splitrule, new_parameters, is_pseudo=task.is_pseudo)
+    if rule != task.splitrule and any(HONOURED[name].kind == "token" for name in new_parameters):
         columns["splitrule"] = rule
-    if given:
-        statements.set_parameters(one.connection, one.names, task.jeditaskid, given, columns)
-    attempts = int(given.get("maxAttempt", before.get("maxAttempt") or DEFAULT_ATTEMPTS))
-    failures = given.get("maxFailure", before.get("maxFailure"))
-    files = statements.give_again(one.connection, one.names, task.jeditaskid, attempts, failures, one.now)
-    detail = {"new_parameters": given, "was": {name: before.get(name) for name in given}, "files": files}
+    if new_parameters:
+        statements.set_parameters(context.connection, context.names, task.jeditaskid, new_parameters, columns)
+    attempts = int(new_parameters.get("maxAttempt", before.get("maxAttempt") or DEFAULT_ATTEMPTS))
+    failures = new_parameters.get("maxFailure", before.get("maxFailure"))
+    files = statements.give_again(context.connection, context.names, task.jeditaskid, attempts, failures, context.now)
+    detail = {
+        "new_parameters": new_parameters,
+        "was": {name: before.get(name) for name in new_parameters},
+        "files": files,
+    }
     has_ended = task.status in ("aborted", "failed", "finished", "exhausted")
     if not has_ended:
-        if not files and not given:
+        if not files and not new_parameters:
             what = f"task {task.jeditaskid} is {task.status} and no file of it is without an attempt left"
             raise WrongState(what, "retry", "there is nothing to retry; see broker jobs --task")
         waits = task.status == "pending"
         status = statements.working_status(task) if waits else task.status
         return _Change(status, moves=waits, detail=detail, files=files)
     status = statements.first_status(task)
-    statements.run_again(one.connection, one.names, task.jeditaskid, status, one.now)
-    statements.look_now(one.connection, task.jeditaskid, one.now)
+    statements.run_again(context.connection, context.names, task.jeditaskid, status, context.now)
+    statements.look_now(context.connection, task.jeditaskid, context.now)
     return _Change(status, detail=detail, files=files)
 
 
-def _pause(one: _Asking) -> _Change:
-    return _Change("paused", oldstatus=statements.working_status(one.task) if one.task.oldstatus else one.task.status)
+def _pause(context: _VerbContext) -> _Change:
+    return _Change(
+        "paused", oldstatus=statements.working_status(context.task) if context.task.oldstatus else context.task.status
+    )
 
 
-def _resume(one: _Asking) -> _Change:
-    return _Change(statements.working_status(one.task))
+def _resume(context: _VerbContext) -> _Change:
+    return _Change(statements.working_status(context.task))
 
 
-def _reassign(one: _Asking) -> _Change:
-    """A queue is written into the task; a nucleus is looked at by the task brokerage like any other."""
-    task, target = one.task, one.asked.target.checked()
+def _reassign(context: _VerbContext) -> _Change:
+    """Write a queue into the task; a nucleus is judged by the task brokerage like any other."""
+    task, target = context.task, context.asked.target.checked()
     if target.site is not None:
-        check_name(one.connection, one.names, "site", target.site)
+        check_name(context.connection, context.names, "site", target.site)
         queues = tuple(name.strip() for name in target.site.split(","))
-        statements.set_columns(one.connection, one.names, task.jeditaskid, {"site": ",".join(queues)})
+        statements.set_columns(context.connection, context.names, task.jeditaskid, {"site": ",".join(queues)})
         waits = task.status in ("pending", "exhausted")
         status = statements.working_status(task) if waits else task.status
         detail = {"site": ",".join(queues)}
@@ -256,27 +265,29 @@ def _reassign(one: _Asking) -> _Change:
         what = f"task {task.jeditaskid} is of label {task.prodsourcelabel}, whose tasks have no nucleus"
         raise verbs.WrongVerb(what, "reassign", "name a site (queues)")
     if target.nucleus is not None:
-        check_name(one.connection, one.names, "nucleus", target.nucleus)
-    statements.set_columns(one.connection, one.names, task.jeditaskid, {"nucleus": target.nucleus, "site": None})
+        check_name(context.connection, context.names, "nucleus", target.nucleus)
+    statements.set_columns(
+        context.connection, context.names, task.jeditaskid, {"nucleus": target.nucleus, "site": None}
+    )
     status = "registered" if task.waits_for_input else "assigning"
     return _Change(status, detail={"nucleus": target.nucleus, "was": task.nucleus}, ends="waiting")
 
 
-def _priority(one: _Asking) -> _Change:
-    verbs.check_priority(one.asked.priority, one.task.taskpriority, is_operator=one.by.is_operator)
-    jobs = statements.set_priority(one.connection, one.names, one.task.jeditaskid, one.asked.priority)
-    detail = {"priority": one.asked.priority, "was": one.task.currentpriority}
-    return _Change(one.task.status, moves=False, detail=detail, jobs=jobs)
+def _priority(context: _VerbContext) -> _Change:
+    verbs.check_priority(context.asked.priority, context.task.taskpriority, is_operator=context.by.is_operator)
+    jobs = statements.set_priority(context.connection, context.names, context.task.jeditaskid, context.asked.priority)
+    detail = {"priority": context.asked.priority, "was": context.task.currentpriority}
+    return _Change(context.task.status, moves=False, detail=detail, jobs=jobs)
 
 
-def _try_now(one: _Asking) -> _Change:
-    task = one.task
-    looked_at = statements.look_now(one.connection, task.jeditaskid, one.now)
+def _try_now(context: _VerbContext) -> _Change:
+    task = context.task
+    datasets = statements.look_now(context.connection, task.jeditaskid, context.now)
     if task.status in ("pending", "throttled"):
         return _Change(statements.working_status(task))
     if task.status == "assigning":
         return _Change("assigning")
-    note = f"{looked_at} datasets are looked at" if looked_at else "it is looked at in every cycle"
+    note = f"{datasets} datasets are looked at" if datasets else "it is looked at in every cycle"
     return _Change(task.status, moves=False, notes=(note,))
 
 
@@ -293,6 +304,6 @@ _CHANGES = {
 
 
 def asked_of(database: Database, task: int) -> Sequence[Any]:
-    """What was asked of a task, the oldest first: rows of ``broker.task_verbs``."""
+    """The verbs that were requested for a task, the oldest first: rows of ``broker.task_verbs``."""
     with database.read_snapshot() as connection:
         return statements.read_verbs(connection, task)

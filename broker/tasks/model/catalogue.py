@@ -144,10 +144,12 @@ HONOURED: Mapping[str, Parameter] = {one.name: one for one in _HONOURED}
 _NOT_BUILT = "submit a program that is at the sites, in a container, or fetched by the payload; prun: --noBuild"
 _NO_EVENTS = "the jobs of a task are made of files: use nFilesPerJob or nEventsPerJob"
 _NOT_MERGED = "submit a second task that merges, with parentTaskID"
+ONE_OF_ITS_NAME = "uniqueTaskName"
+"""The user may have one task of the name only: honoured for tasks of panda-client, without effect elsewhere."""
 WITHOUT_EFFECT: Mapping[str, str] = {
     "cliParams": "the command line of the client",
     "osInfo": "the system that the client ran on",
-    "uniqueTaskName": "use a client request number: the same submission twice is one task",
+    ONE_OF_ITS_NAME: "honoured for prun only; use a client request number: the same submission twice is one task",
     "respectSplitRule": "split rules always hold",
     "messageDriven": "jobs are made in every cycle",
     "pushStatusChanges": "states are read from the API",

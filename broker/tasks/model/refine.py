@@ -12,7 +12,7 @@ from typing import Any
 from broker.errors import did_you_mean
 from broker.formats.model.sss.submission import SubmitTerms
 from broker.matching.specs.spec import JobSpecs
-from broker.tasks.model.catalogue import DATASETS_FOR_STREAM, HONOURED, REFUSED, WITHOUT_EFFECT
+from broker.tasks.model.catalogue import DATASETS_FOR_STREAM, HONOURED, ONE_OF_ITS_NAME, REFUSED, WITHOUT_EFFECT
 from broker.tasks.model.datasets import Items, read_items
 from broker.tasks.model.placeholders import NUMBERS, Placeholder, Template, parse_template
 from broker.tasks.model.task import DEFAULT_ATTEMPTS, PSEUDO_MASTER, InputPlan, RefinedTask
@@ -27,13 +27,15 @@ _LONGEST_RULE = 200
 
 @dataclass(frozen=True)
 class Submitter(SubmitTerms):
-    """What is said beside the parameters: VO and label count where the parameters name none.
+    """What is stated apart from the parameters: VO and label count where the parameters name none.
 
     Attributes:
         count: jobs of a task without input; None: the parameters say it.
+        may_ask_for_one_name: whether ``uniqueTaskName`` has an effect, as it has for tasks of panda-client.
     """
 
     count: int | None = None
+    may_ask_for_one_name: bool = False
 
 
 def refine(given: Mapping[str, Any], submitter: Submitter) -> RefinedTask:
@@ -43,7 +45,7 @@ def refine(given: Mapping[str, Any], submitter: Submitter) -> RefinedTask:
         BadParameter: one of them cannot be used, or is not known.
     """
     present = {name: value for name, value in given.items() if value is not None}
-    notes = _known(present)
+    notes = _known(present, submitter)
     read = {name: HONOURED[name].read(name, value) for name, value in present.items() if name in HONOURED}
     read = _counted(read, submitter)
     items = read_items(present)
@@ -77,18 +79,20 @@ def refine(given: Mapping[str, Any], submitter: Submitter) -> RefinedTask:
     )
 
 
-def _known(present: Mapping[str, Any]) -> tuple[str, ...]:
-    """Notes on what is without effect.
+def _known(present: Mapping[str, Any], submitter: Submitter) -> tuple[str, ...]:
+    """Notes on parameters without effect.
 
     Raises:
         BadParameter: a parameter is refused, or not known.
     """
-    silent = []
+    without_effect = []
     for name, value in present.items():
         if name in HONOURED or DATASETS_FOR_STREAM.fullmatch(name):
             continue
+        if name == ONE_OF_ITS_NAME and submitter.may_ask_for_one_name:
+            continue
         if name in WITHOUT_EFFECT:
-            silent.append(f"{name} ({WITHOUT_EFFECT[name]})")
+            without_effect.append(f"{name} ({WITHOUT_EFFECT[name]})")
         elif name in REFUSED:
             if value not in (False, 0, "", [], {}):
                 why, remedy = REFUSED[name]
@@ -98,37 +102,37 @@ def _known(present: Mapping[str, Any]) -> tuple[str, ...]:
             raise BadParameter(
                 name, value, "no such task parameter is known", did_you_mean(name, known, "leave it out")
             )
-    return (f"without effect: {', '.join(silent)}",) if silent else ()
+    return (f"without effect: {', '.join(without_effect)}",) if without_effect else ()
 
 
 def _counted(read: Mapping[str, Any], submitter: Submitter) -> dict[str, Any]:
-    """The parameters with ``--count`` as so many jobs without input."""
+    """The parameters, with ``--count`` as that many jobs without input."""
     if submitter.count is None:
         return dict(read)
     for name in ("nFiles", "nEvents"):
         if name in read and read[name] != submitter.count:
             raise BadParameter(name, read[name], f"--count says {submitter.count} jobs", f"leave out {name} or --count")
-    kept = {name: value for name, value in read.items() if name not in ("nEvents", "nEventsPerJob")}
-    return {**kept, "noInput": True, "nFiles": submitter.count, "nFilesPerJob": 1}
+    parameters = {name: value for name, value in read.items() if name not in ("nEvents", "nEventsPerJob")}
+    return {**parameters, "noInput": True, "nFiles": submitter.count, "nFilesPerJob": 1}
 
 
 def _inputs(read: Mapping[str, Any], items: Items) -> tuple[InputPlan, ...]:
     inputs = list(items.inputs)
     if read.get("noInput"):
-        real = next((one for one in inputs if not one.pseudo), None)
-        if real is not None:
+        dataset = next((plan for plan in inputs if not plan.pseudo), None)
+        if dataset is not None:
             remedy = "leave out noInput (or --count), or the dataset"
-            raise BadParameter(real.field, real.name, "the task has no input, and reads a dataset", remedy)
+            raise BadParameter(dataset.field, dataset.name, "the task has no input, and reads a dataset", remedy)
         master = InputPlan("noInput", PSEUDO_MASTER, "PSEUDO", pseudo=True, wanted=_rows(read))
-        inputs = [master, *(replace(one, is_master=False, attributes=("np=1",)) for one in inputs)]
+        inputs = [master, *(replace(plan, is_master=False, attributes=("np=1",)) for plan in inputs)]
     if not inputs:
         remedy = "name a dataset in jobParameters, or write noInput: true with nFiles, or --count"
         raise BadParameter(
             "jobParameters", None, "the task has no input, and nothing says how many jobs it has", remedy
         )
     if read.get("reuseSecOnDemand"):
-        inputs = [one if one.is_master or one.pseudo else _reusable(one) for one in inputs]
-    masters = [one for one in inputs if one.is_master]
+        inputs = [plan if plan.is_master or plan.pseudo else _reusable(plan) for plan in inputs]
+    masters = [plan for plan in inputs if plan.is_master]
     if len(inputs) > len(masters) > 1:
         raise several_primaries(inputs[-1])
     if masters[0].pseudo and masters[0].wanted is None:
@@ -138,13 +142,13 @@ def _inputs(read: Mapping[str, Any], items: Items) -> tuple[InputPlan, ...]:
 
 
 def several_primaries(secondary: InputPlan) -> BadParameter:
-    """That a secondary dataset goes with one primary dataset, and there are several."""
+    """The error for a secondary dataset, which goes with one primary dataset, where there are several."""
     remedy = "name one primary dataset, or the container without expand"
     return BadParameter(secondary.field, secondary.name, "a secondary goes with one primary dataset", remedy)
 
 
-def _reusable(one: InputPlan) -> InputPlan:
-    return one if "reusable" in one.attributes else replace(one, attributes=(*one.attributes, "reusable"))
+def _reusable(plan: InputPlan) -> InputPlan:
+    return plan if "reusable" in plan.attributes else replace(plan, attributes=(*plan.attributes, "reusable"))
 
 
 def _rows(read: Mapping[str, Any]) -> int:
@@ -161,35 +165,35 @@ def _rows(read: Mapping[str, Any]) -> int:
 
 
 def _columns(read: Mapping[str, Any], submitter: Submitter) -> dict[str, Any]:
-    found = {HONOURED[name].target: value for name, value in read.items() if HONOURED[name].kind == "column"}
-    label = found.setdefault("prodsourcelabel", submitter.label)
+    columns = {HONOURED[name].target: value for name, value in read.items() if HONOURED[name].kind == "column"}
+    label = columns.setdefault("prodsourcelabel", submitter.label)
     is_analysis = label in ANALYSIS_LABELS
     for name in ("taskName", "transPath"):
         if name not in read:
             raise BadParameter(name, None, "it is missing", f"write {name}")
     if submitter.user is not None:
-        found["username"] = submitter.user
+        columns["username"] = submitter.user
     if submitter.nucleus is not None:
-        found["nucleus"] = submitter.nucleus
-    found.setdefault("username", "nobody")
-    found.setdefault("vo", submitter.vo)
-    found.setdefault("tasktype", "anal" if is_analysis else "prod")
-    found.setdefault("processingtype", "panda" if is_analysis else "simul")
-    found.setdefault("taskpriority", DEFAULT_PRIORITY)
-    found.setdefault("currentpriority", found["taskpriority"])
-    found.setdefault("corecount", 1)
-    found.setdefault("cpuefficiency", DEFAULT_EFFICIENCY)
-    found.setdefault("basewalltime", DEFAULT_BASE_WALLTIME_S)
+        columns["nucleus"] = submitter.nucleus
+    columns.setdefault("username", "nobody")
+    columns.setdefault("vo", submitter.vo)
+    columns.setdefault("tasktype", "anal" if is_analysis else "prod")
+    columns.setdefault("processingtype", "panda" if is_analysis else "simul")
+    columns.setdefault("taskpriority", DEFAULT_PRIORITY)
+    columns.setdefault("currentpriority", columns["taskpriority"])
+    columns.setdefault("corecount", 1)
+    columns.setdefault("cpuefficiency", DEFAULT_EFFICIENCY)
+    columns.setdefault("basewalltime", DEFAULT_BASE_WALLTIME_S)
     for count, unit, default in _UNITS:
-        if count in found:
-            found.setdefault(unit, default)
+        if count in columns:
+            columns.setdefault(unit, default)
     if "goal" in read:
-        found["goal"] = 10 * read["goal"]
+        columns["goal"] = 10 * read["goal"]
     for name in ("includedSite", "excludedSite"):
         if read.get(name) and not is_analysis:
             raise BadParameter(name, read[name], "lists of queues are for tasks of users", "write site")
-    waits = not is_analysis and found.get("nucleus") is None
-    return {**found, "cloud": "WORLD", "superstatus": "submitted", "status": "assigning" if waits else "ready"}
+    waits = not is_analysis and columns.get("nucleus") is None
+    return {**columns, "cloud": "WORLD", "superstatus": "submitted", "status": "assigning" if waits else "ready"}
 
 
 _UNITS = (
@@ -200,7 +204,7 @@ _UNITS = (
     ("iointensity", "iointensityunit", "kBPerS"),
     ("diskio", "diskiounit", "kBPerS"),
 )
-"""Column, that of its unit, and the unit where none is given."""
+"""Column, the column of its unit, and the unit where none is given."""
 
 
 def _split_rule(read: Mapping[str, Any], inputs: tuple[InputPlan, ...], is_analysis: bool) -> str:
@@ -213,7 +217,7 @@ def _split_rule(read: Mapping[str, Any], inputs: tuple[InputPlan, ...], is_analy
             {"use": 1, "only": 2}.get(value, int(value)) if isinstance(value, str) else int(value)
         )
     if inputs[0].pseudo:
-        # its rows are the jobs, or so many of them are one
+        # each of its rows is a job, or NF of them make one
         tokens = {key: value for key, value in tokens.items() if key not in ("NE", "NG", "MX")}
         tokens["NF"] = tokens.get("NF") or 1
     elif tokens.get("NF"):
@@ -247,8 +251,8 @@ def _check_placeholders(parsed: Template, inputs: tuple[InputPlan, ...], items: 
             raise BadParameter(field, None, "nothing says what it stands for", "write sourceURL")
         known = {*NUMBERS, "JEDITASKID", "SURL", *streams, *outputs}
         if one.name not in known or (one.name == "SEQNUMBER" and "SEQNUMBER" not in streams):
-            near = did_you_mean(one.name, known - {"SEQNUMBER"}, f"known are {', '.join(sorted(known))}")
-            raise BadParameter(field, None, "no job has such a value", near)
+            remedy = did_you_mean(one.name, known - {"SEQNUMBER"}, f"known are {', '.join(sorted(known))}")
+            raise BadParameter(field, None, "no job has such a value", remedy)
         if one.formula is not None and one.name in streams and not streams[one.name].pseudo:
             raise BadParameter(field, None, "a formula needs a number, and this is a file", "use ${SEQNUMBER} or ${SN}")
 

@@ -1,12 +1,13 @@
-"""What takes minutes: what-if, sweep, preview and replay over stored cycles, with progress, as plain documents.
+"""Runs that take minutes: what-if, sweep, preview and replay over stored cycles, with progress, as plain documents.
 
-What a change of values does, in one sentence.
+Also the effect of a change of values, in one sentence.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,16 +19,16 @@ from broker.decisions.answers.rules_in_force import rule_set
 from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.store.connection.database import Database
-from broker.store.decisions.stored_cycles import cycle_keys, read_cycle, whole
+from broker.store.decisions.stored_cycles import read_cycle, whole
 from broker.tuning.answers.canaries import proposals_of
 from broker.tuning.statements.gdpconfig_rows import Json, TuningStore
-from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
+from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules, Switch, with_switches
 from broker.whatif.model.comparison import summary_document, task_documents, total_documents
 from broker.whatif.model.executor import Answers, Comparing, answer
 
 Progress = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
+"""Receives how much is done, and of how much."""
 DAY_S = 86400.0
 MOST_TASKS = 5000
 MOST_DIFFERENCES = 1000
@@ -39,13 +40,13 @@ class _Asked(BaseModel):
 
 
 class Cycles(_Asked):
-    """Which stored cycles.
+    """The stored cycles to use.
 
     Attributes:
-        last_s: of this time up to now, in seconds.
-        snapshot: those on this snapshot instead.
-        brokerages: only these; null: all.
-        until: the last instant; null: now.
+        last_s: cycles of this long until now, in seconds.
+        snapshot: cycles on this snapshot instead.
+        brokerages: only these brokerages; null for all.
+        until: last instant; null for now.
     """
 
     last_s: float = Field(default=DAY_S, gt=0, le=90 * DAY_S)
@@ -55,12 +56,12 @@ class Cycles(_Asked):
 
 
 class WhatIf(Cycles):
-    """Values and rules to be compared with those in force.
+    """Values and rules to compare with those in force.
 
     Attributes:
         set: values by key.
-        rules: rules that are switched on or off, by name.
-        vo: of the tasks that the values are for.
+        rules: rules to switch on or off, by name.
+        vo: VO of the tasks for the values.
     """
 
     set: dict[Name, Json] = Field(default_factory=dict, max_length=50)
@@ -77,14 +78,14 @@ class Sweep(Cycles):
 
 
 class Preview(_Asked):
-    """A change of a value, looked at on the newest cycles before it is made.
+    """A change of values, evaluated on the newest cycles before it is made.
 
     Attributes:
         set: values by key.
-        vo: of the tasks that the values are for.
-        cycles: of each brokerage, the newest.
-        decisions: cycles further back as well, until there are so many.
-        last_s: all cycles of this time up to now as well, in seconds.
+        vo: VO of the tasks for the values.
+        cycles: number of newest cycles of each brokerage.
+        decisions: minimum number of decisions; earlier cycles are added to reach it.
+        last_s: also all cycles of this long until now, in seconds.
     """
 
     set: dict[Name, Json] = Field(min_length=1, max_length=50)
@@ -95,32 +96,39 @@ class Preview(_Asked):
 
 
 class Replay(Cycles):
-    """Stored decisions, made again and compared to the byte."""
+    """Stored decisions to decide again and compare to the byte."""
 
 
 Kind = Literal["what_if", "sweep", "preview", "replay"]
 KINDS: Mapping[str, type[BaseModel]] = {"what_if": WhatIf, "sweep": Sweep, "preview": Preview, "replay": Replay}
 
 
-def check(asked: BaseModel, own: str) -> None:
-    """Refuse what cannot be tried, before it waits for its turn; ``own`` is the VO of the installation.
+def check(asked: BaseModel, own: str, config: Path | None) -> None:
+    """Refuse a run that cannot be done, before it is queued.
+
+    Args:
+        asked: the run.
+        own: the VO of the installation.
+        config: folder of the operator's own configuration files.
 
     Raises:
-        BrokerError: a key, value, range or rule is none.
+        BrokerError: a key, value, range or rule is not valid.
     """
     if isinstance(asked, WhatIf | Preview):
         proposals_of(asked.set, asked.vo, own)
     if isinstance(asked, Sweep):
         grid(read_ranges(shipped_catalogue(own), asked.ranges, asked.vo or own))
+    if isinstance(asked, WhatIf | Sweep) and asked.rules:
+        with_switches(rule_set(config).profile, _switches(asked))
 
 
 def run(
     database: Database, asked: BaseModel, now: datetime, config: Path | None, report_progress: Progress
 ) -> dict[str, Any]:
-    """Do what was asked; the result as a plain document.
+    """Do the requested run and return its result as a plain document.
 
     Raises:
-        BrokerError: there is nothing to decide again, or it cannot be.
+        BrokerError: there is nothing to decide again, or it cannot be decided again.
     """
     if isinstance(asked, Replay):
         return _replayed(database, asked, now, config, report_progress)
@@ -132,11 +140,10 @@ def run(
         selection = Selection(newest=asked.cycles, decisions=asked.decisions, newest_since=since)
         return _compared(database, proposals, (), selection, config, report_progress)
     if isinstance(asked, WhatIf):
-        switches = [Switch(name, on) for name, on in asked.rules.items()]
         return _compared(
             database,
             proposals_of(asked.set, asked.vo, database.names.vo),
-            switches,
+            _switches(asked),
             _selection(asked, now),
             config,
             report_progress,
@@ -144,12 +151,16 @@ def run(
     raise TypeError(f"no run is {type(asked).__name__}")
 
 
-def _selection(asked: Cycles, now: datetime) -> Selection:
-    only = None if asked.brokerages is None else tuple(asked.brokerages)
-    if asked.snapshot is not None:
-        return Selection(snapshot=asked.snapshot, brokerages=only)
-    until = asked.until or now
-    return Selection(until - timedelta(seconds=asked.last_s), until, brokerages=only)
+def _switches(asked: WhatIf | Sweep) -> tuple[Switch, ...]:
+    return tuple(Switch(name, on) for name, on in asked.rules.items())
+
+
+def _selection(request: Cycles, now: datetime) -> Selection:
+    only = None if request.brokerages is None else tuple(request.brokerages)
+    if request.snapshot is not None:
+        return Selection(snapshot=request.snapshot, brokerages=only)
+    until = request.until or now
+    return Selection(until - timedelta(seconds=request.last_s), until, brokerages=only)
 
 
 def _compared(
@@ -163,11 +174,11 @@ def _compared(
     before = rule_set(config)
     change = Change(tuple(proposals), ProfileRules(with_switches(before.profile, switches), before.options))
     answers = _answered(database, selection, Comparing(before, (change,)), report_progress)
-    found = answers.differences[0]
-    tasks = task_documents(found)
+    difference = answers.differences[0]
+    tasks = task_documents(difference)
     return {
-        "summary": summary_document(found),
-        "totals": total_documents(found),
+        "summary": summary_document(difference),
+        "totals": total_documents(difference),
         "tasks": tasks[:MOST_TASKS],
         "tasks_in_all": len(tasks),
         **_shortcomings(answers),
@@ -180,13 +191,12 @@ def _swept(
     own = database.names.vo
     points = grid(read_ranges(shipped_catalogue(own), asked.ranges, asked.vo or own))
     before = rule_set(config)
-    switches = [Switch(name, on) for name, on in asked.rules.items()]
-    after = ProfileRules(with_switches(before.profile, switches), before.options)
+    after = ProfileRules(with_switches(before.profile, _switches(asked)), before.options)
     what = Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
     answers = _answered(database, _selection(asked, now), what, report_progress)
     shown = [
-        {"set": {one.key: one.value for one in point}, "totals": total_documents(found)}
-        for point, found in zip(points, answers.differences, strict=True)
+        {"set": {one.key: one.value for one in point}, "totals": total_documents(difference)}
+        for point, difference in zip(points, answers.differences, strict=True)
     ]
     return {"points": shown, **_shortcomings(answers)}
 
@@ -207,20 +217,17 @@ def _replayed(
 ) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     differences: list[dict[str, Any]] = []
-    until = asked.until or now
-    with database.read_snapshot() as connection:
-        keys = cycle_keys(connection, since=until - timedelta(seconds=asked.last_s), until=asked.until)
-    if asked.brokerages is not None:
-        keys = [key for key in keys if key.brokerage in asked.brokerages]
-    if not keys:
-        raise NothingStored("no decision of that time")
+    selection = _selection(asked, now)
+    if asked.until is None:  # also cycles that decided for an instant after now
+        selection = replace(selection, until=None)
+    keys = stored_cases(database, selection).keys
     for done, (key, is_whole) in enumerate(zip(keys, whole(keys), strict=True)):
         report_progress(done, len(keys))
         with database.read_snapshot() as connection:
             replayer = Replayer(connection, TuningStore(database.names), lambda warning: None, config)
-            for one in replayer.replay(read_cycle(connection, key), whole=is_whole):
-                counts[_state(one)] += 1
-                differences += _differences(one)
+            for replayed in replayer.replay(read_cycle(connection, key), whole=is_whole):
+                counts[_state(replayed)] += 1
+                differences += _differences(replayed)
     return {
         **{state: counts[state] for state in ("identical", "different", "unreadable")},
         "cycles": len(keys),
@@ -228,22 +235,22 @@ def _replayed(
     }
 
 
-def _state(one: Replayed) -> str:
-    return "identical" if one.identical else "unreadable" if one.fault else "different"
+def _state(replayed: Replayed) -> str:
+    return "identical" if replayed.identical else "unreadable" if replayed.fault else "different"
 
 
-def _differences(one: Replayed) -> list[dict[str, Any]]:
-    about = {"decision": one.stored.id, "jeditaskid": one.stored.record.decision.jeditaskid}
-    if one.fault:
-        return [{**about, "fault": one.fault}]
+def _differences(replayed: Replayed) -> list[dict[str, Any]]:
+    about = {"decision": replayed.stored.id, "jeditaskid": replayed.stored.record.decision.jeditaskid}
+    if replayed.fault:
+        return [{**about, "fault": replayed.fault}]
     return [
-        {**about, "field": found.field, "stored": str(found.stored), "again": str(found.again)}
-        for found in one.differences
+        {**about, "field": difference.field, "stored": str(difference.stored), "again": str(difference.again)}
+        for difference in replayed.differences
     ]
 
 
 def comparison_sentence(summary: Mapping[str, int]) -> str:
-    """How much of what was decided again becomes different; ``summary``: of a preview or a what-if."""
+    """How much of what was decided again changes; ``summary`` is that of a preview or a what-if."""
     losing = summary["tasks_losing_last_queue"]
     return (
         f"{summary['changed']:,} of {summary['decisions']:,} decisions change, "

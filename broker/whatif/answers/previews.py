@@ -1,4 +1,4 @@
-"""What the newest preview of values said of the jobs that they move."""
+"""The jobs moved by values, according to the newest preview of these values."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from broker.whatif.statements import runs
 
 @dataclass(frozen=True)
 class Previewed:
-    """A preview that was done.
+    """A finished preview.
 
     Attributes:
         run: its number.
-        ended_at: when (aware).
-        values: that were tried, by key, as they were asked for.
+        ended_at: the instant at which it ended (aware).
+        values: that were tried, by key, as requested.
         vo: of the tasks that they are for; None for that of the installation.
-        moved: jobs that become placed otherwise.
-        jobs: of how many.
+        moved: jobs that would be placed differently.
+        jobs: number of all jobs.
     """
 
     run: int
@@ -34,7 +34,7 @@ class Previewed:
 
 
 def newest_preview(connection: sa.Connection, keys: Collection[str]) -> Previewed | None:
-    """The newest preview or what-if of values of these keys together, and of no rule; None where none was done."""
+    """The newest finished preview or what-if of values of exactly these keys and of no rule; None if there is none."""
     run = runs.newest_of_keys(connection, ("preview", "what_if"), keys)
     if run is None or run.ended_at is None:
         return None
@@ -43,6 +43,6 @@ def newest_preview(connection: sa.Connection, keys: Collection[str]) -> Previewe
 
 
 def moved_jobs(result: Any) -> tuple[int, int]:
-    """The jobs that a comparison moves, and of how many. Pure."""
+    """The number of jobs that a comparison moves, and of all jobs. Pure."""
     totals = (result or {}).get("totals", ()) if isinstance(result, Mapping) else ()
     return sum(one["jobs"]["moved"] for one in totals), sum(one["jobs"]["before"] for one in totals)

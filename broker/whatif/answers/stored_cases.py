@@ -1,6 +1,6 @@
 """Stored cycles as cases for a comparison, read from a database one after the other.
 
-Scenario files for comparisons: loaded into a database of their own, brokered once, and gone again.
+Scenario files become cases too: each is loaded into a temporary database of its own and brokered once.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from broker.whatif.statements.case_rows import NothingStored as NothingStored, r
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cycles: those of the time up to an instant, or those on one snapshot.
+    """A selection of cycles: those of a time span, or those on one snapshot.
 
     Attributes:
         since: first instant, None with a snapshot.
         until: last instant, None with a snapshot.
         snapshot: id of the snapshot.
         brokerages: only those; None for all.
-        newest: of each brokerage only so many, the newest; None for all.
-        decisions: with ``newest``, cycles further back as well until there are so many decisions in all.
-        newest_since: with ``newest``, all cycles from this instant on as well.
+        newest: only this many of the newest cycles of each brokerage; None for all.
+        decisions: with ``newest``, also older cycles until there are this many decisions in all.
+        newest_since: with ``newest``, also all cycles from this instant on.
     """
 
     since: datetime | None = None
@@ -61,10 +61,10 @@ class Selection:
 
 @dataclass
 class StoredCases:
-    """The cases of a selection, and what had to be left out; another process reads them from the same database.
+    """The cases of a selection and the cycles left out; another process reads them from the same database.
 
     Attributes:
-        database: where they are.
+        database: that holds them.
         keys: of the cycles, oldest first.
         dropped_rows: cycles that cannot be decided again, each with the reason; filled while the cases are read.
     """
@@ -78,11 +78,11 @@ class StoredCases:
         return len(self.keys)
 
     def __getitem__(self, part: slice) -> StoredCases:
-        """Some of them, with what is left out of these."""
+        """A slice of the cases, which lists the cycles left out of it on its own."""
         return StoredCases(self.database, self.keys[part], _published=self._published)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By the address of the database."""
+        """Pickle the address of the database and the keys."""
         return _read_elsewhere, (self.database.url, self.database.names, self.keys)
 
     def __iter__(self) -> Iterator[Case]:
@@ -108,7 +108,7 @@ def _read_elsewhere(url: str, names: Names, keys: Sequence[CycleKey]) -> StoredC
 
 @lru_cache(maxsize=1)
 def _opened(url: str, names: Names) -> tuple[Database, dict[int, Published]]:
-    """The database of a process that reads cycles of another one, and the versions of the tuning that it has read."""
+    """The database of a worker process, and the versions of the tuning that it has read."""
     return Database(url, names, application_name="gridbroker what-if", pool_size=1), {}
 
 
@@ -117,7 +117,7 @@ def stored_cases(database: Database, selection: Selection) -> StoredCases:
 
     Raises:
         NothingStored: there is none.
-        SnapshotLostError: the snapshot that is asked for is not there.
+        SnapshotLostError: the requested snapshot does not exist.
     """
     with database.read_snapshot() as connection:
         if selection.snapshot is not None:
@@ -132,18 +132,18 @@ def stored_cases(database: Database, selection: Selection) -> StoredCases:
     if selection.newest is not None:
         keys = newest_keys(keys, selection.newest, selection.decisions, selection.newest_since)
     if not keys:
-        asked = f"on snapshot {selection.snapshot}"
+        where = f"on snapshot {selection.snapshot}"
         if selection.snapshot is None:
-            asked = f"from {selection.since or 'the beginning'} to {selection.until or 'now'}"
+            where = f"from {selection.since or 'the beginning'} to {selection.until or 'now'}"
         remedy = "run a brokerage first, or take a longer time"
-        raise NothingStored(f"there is no stored cycle {asked}", "broker.decisions", remedy)
+        raise NothingStored(f"there is no stored cycle {where}", "broker.decisions", remedy)
     return StoredCases(database, keys)
 
 
 def newest_keys(keys: Sequence[CycleKey], count: int, decisions: int, since: datetime | None = None) -> list[CycleKey]:
-    """The last ``count`` of each brokerage, all from ``since`` on, and those before them until there are ``decisions``.
+    """The last ``count`` of each brokerage, all from ``since`` on, and older ones until there are ``decisions``.
 
-    They are in the same order.
+    The order stays the same.
     """
     seen: Counter[str] = Counter()
     is_last: list[bool] = []
@@ -152,21 +152,21 @@ def newest_keys(keys: Sequence[CycleKey], count: int, decisions: int, since: dat
         is_new = since is not None and key.origin.decided_at >= since
         is_last.append(is_new or seen[key.brokerage] <= count)
     in_all = sum(key.size for key, last in zip(reversed(keys), is_last, strict=True) if last)
-    kept: list[CycleKey] = []
+    selected: list[CycleKey] = []
     for key, last in zip(reversed(keys), is_last, strict=True):
         if last or in_all < decisions:
-            kept.append(key)
+            selected.append(key)
             in_all += 0 if last else key.size
-    return kept[::-1]
+    return selected[::-1]
 
 
-#: It is thrown away: nothing has to survive a crash.
+#: The database is temporary: nothing has to survive a crash.
 _CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
 
 @contextmanager
 def scratch_database(purpose: str) -> Iterator[Database]:
-    """An empty database with the current schema; ``purpose`` is in the name of its folder.
+    """An empty database with the current schema; ``purpose`` becomes part of the name of its folder.
 
     Raises:
         EmbeddedServerError: the extra is not installed, or the server does not start.
@@ -179,11 +179,11 @@ def scratch_database(purpose: str) -> Iterator[Database]:
 
 
 def scenario_cases(file: Path, brokerages: Sequence[str], seed: int, config: Path | None) -> list[Case]:
-    """One case for each brokerage that has work in the scenario; each of them meets the scenario as it is.
+    """One case for each brokerage that has work in the scenario; each starts from the unchanged scenario.
 
     Args:
         file: the scenario.
-        brokerages: that are asked.
+        brokerages: to run.
         seed: of the cycles.
         config: folder with configuration files of the operator's own.
 
@@ -198,10 +198,10 @@ def scenario_cases(file: Path, brokerages: Sequence[str], seed: int, config: Pat
             load(database, scenario, replace=True)
             broker_once(brokerage, database, scenario.now, seed, lambda output: None, config)
             try:
-                found = stored_cases(database, Selection(brokerages=(brokerage,)))
+                own = stored_cases(database, Selection(brokerages=(brokerage,)))
             except NothingStored:
                 continue
-            cases += found
+            cases += own
     if not cases:
         raise NothingStored("no brokerage has work in the scenario", str(file), "see broker db load, and broker run")
     return cases
@@ -212,7 +212,7 @@ def snapshot_of_scenario(scenario: Scenario, folder: Path | None = None) -> Kept
 
     Args:
         scenario: the grid.
-        folder: with configuration files of the operator's own; the shipped ones without it.
+        folder: with configuration files of the operator's own; None for the shipped ones.
 
     Raises:
         BadScenario: a table, column or value does not fit.

@@ -1,4 +1,4 @@
-"""``broker sweep``: what stored cycles, or a scenario, would have decided with each value of a grid."""
+"""``broker sweep``: the decisions of stored cycles, or of a scenario, with each value of a grid."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ SimulatedGrid = Annotated[
     typer.Option("--grid", metavar="NAME|FILE", help="With --simulate: a grid by name, or a file of a grid."),
 ]
 OwnProfile = Annotated[
-    Path | None, typer.Option("--profile", metavar="FILE", help="With --simulate: the own profile that decides.")
+    Path | None, typer.Option("--profile", metavar="FILE", help="With --simulate: profile of your own that decides.")
 ]
 Folder = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="With --simulate: keep each finished simulation, and go on there."),
+    typer.Option("--out", metavar="DIR", help="With --simulate: keep each finished simulation, and resume from there."),
 ]
 Kept = Annotated[bool, typer.Option("--store", help="With --simulate: keep the figures, for the web page and the API.")]
 Simulated = Annotated[
@@ -85,10 +85,10 @@ def sweep(
     profile: OwnProfile = None,
     out: Folder = None,
     store: Kept = False,
-    json: Annotated[bool, typer.Option("--json", help="One object a point and brokerage.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One object per point and brokerage.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw figures by value.")] = None,
 ) -> None:
-    """What would have been decided with each value of a grid; nothing is changed."""
+    """Show what would have been decided with each value of a grid; nothing is changed."""
     catalogue = installed_catalogue(context)
     points = grid(read_ranges(catalogue, ranges, vo or catalogue.vo))
     if simulated:
@@ -103,30 +103,30 @@ def sweep(
     report_skipped_tasks(points[0])
     before = rule_set(settings_of(context).config)
     what = _comparing(before, with_switches(before.profile, switches), points)
-    wanted = Wanted(last, snapshot, scenario, at, tuple(brokerage or ()) or affected(before, what.changes[0]), seed)
-    with cases_of(context, wanted, before) as cases, progress(len(cases) * len(points)) as emit:
+    selection = Wanted(last, snapshot, scenario, at, tuple(brokerage or ()) or affected(before, what.changes[0]), seed)
+    with cases_of(context, selection, before) as cases, progress(len(cases) * len(points)) as emit:
         answers = _answered(cases, what, processes or cores(), dask, emit)
     report(answers)
-    _tell(points, answers, switches if json else None)
+    _print_answers(points, answers, switches if json else None)
     if plot is not None:
         _plot(points, answers, " ".join(ranges), plot)
     if answers.dropped_rows or answers.failed:
         raise typer.Exit(FAILED)
 
 
-def _only_simulated(given: Mapping[str, object]) -> None:
-    """Refuse what only a simulation has a use for.
+def _only_simulated(options: Mapping[str, object]) -> None:
+    """Refuse options that only apply to simulations.
 
     Raises:
         Refused: one of the options is given.
     """
-    option = next((name for name, value in given.items() if value is not None), None)
+    option = next((name for name, value in options.items() if value is not None), None)
     if option is not None:
         raise Refused(f"{option} is about a simulated grid", "broker sweep", "add --simulate, or leave it out")
 
 
 def _checked(store: bool, rule: list[str] | None, plot: Path | None) -> tuple[Switch, ...]:
-    """The rules that are switched; refused before the work where something could not be done after it."""
+    """The switched rules; options that would fail after the work are refused before it."""
     if store:
         raise Refused(
             "--store keeps simulations, and a sweep over stored cycles is none",
@@ -139,8 +139,8 @@ def _checked(store: bool, rule: list[str] | None, plot: Path | None) -> tuple[Sw
     return switches
 
 
-def _tell(points: Sequence[tuple[Proposal, ...]], answers: Answers, switches: Sequence[Switch] | None) -> None:
-    """The points as JSON with the rules that are switched, or as a table without."""
+def _print_answers(points: Sequence[tuple[Proposal, ...]], answers: Answers, switches: Sequence[Switch] | None) -> None:
+    """Print the points: as JSON with the switched rules, or, without ``switches``, as a table."""
     if switches is not None:
         _print_points(points, answers, {one.rule: one.on for one in switches})
     else:
@@ -154,7 +154,7 @@ def _plot(points: Sequence[tuple[Proposal, ...]], answers: Answers, ranges: str,
 
 
 def _comparing(before: ProfileRules, profile: Profile, points: Sequence[tuple[Proposal, ...]]) -> Comparing:
-    """What is in force against each point, with the rules of a profile."""
+    """The comparison of what is in force with each point, under the rules of a profile."""
     after = ProfileRules(profile, before.options)
     return Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
 
@@ -162,7 +162,7 @@ def _comparing(before: ProfileRules, profile: Profile, points: Sequence[tuple[Pr
 def _answered(
     cases: Sequence[Case] | StoredCases, what: Comparing, processes: int, dask: str | None, emit: Callable[[int], None]
 ) -> Answers:
-    """The answers of processes here, or of a Dask cluster."""
+    """The answers, computed by local processes or a Dask cluster."""
     if dask is None:
         return answer(cases, what, processes, emit)
     return answer_on_cluster(cases, what, dask, emit)
@@ -170,27 +170,27 @@ def _answered(
 
 def _print_points(points: Sequence[tuple[Proposal, ...]], answers: Answers, rules: dict[str, bool]) -> None:
     baseline = answers.baseline.document()
-    for point, one in zip(points, answers.differences, strict=True):
-        for document in total_documents(one):
+    for point, difference in zip(points, answers.differences, strict=True):
+        for document in total_documents(difference):
             values = {value.key: value.value for value in point}
             print_json({**document, "kind": "point", "set": values, "rules": rules, "baseline": baseline})
 
 
 def _show(points: Sequence[tuple[Proposal, ...]], answers: Answers) -> None:
-    """One table: a row for each brokerage of the baseline, then one for each value."""
+    """Print one table: for each brokerage a row of the baseline, then one for each value."""
     say(baseline_words(answers.baseline))
-    found = answers.differences
+    differences = answers.differences
     keys = [value.key for value in points[0]]
     rows: list[tuple[object, ...]] = []
-    for brokerage in sorted(found[0].totals):
-        rows.append((*(BASELINE for _ in keys), brokerage, *_stats(found[0].totals[brokerage], 0)))
+    for brokerage in sorted(differences[0].totals):
+        rows.append((*(BASELINE for _ in keys), brokerage, *_stats(differences[0].totals[brokerage], 0)))
         rows += [
             (*(value.value for value in point), brokerage, *_stats(one.totals[brokerage], 1))
-            for point, one in zip(points, found, strict=True)
+            for point, one in zip(points, differences, strict=True)
         ]
     columns: tuple[str | Column, ...] = (
         *keys,
-        Column("brokerage", 1 if len(found[0].totals) == 1 else 0),
+        Column("brokerage", 1 if len(differences[0].totals) == 1 else 0),
         "changed",
         *_OUTCOMES,
         Column("candidates", 3),
@@ -199,7 +199,11 @@ def _show(points: Sequence[tuple[Proposal, ...]], answers: Answers) -> None:
         Column("jobs", 2),
         Column("jobs moved", 6),
     )
-    print_table(columns, rows, title=f"{found[0].total('decisions')} decisions of {found[0].total('cycles')} cycle(s)")
+    print_table(
+        columns,
+        rows,
+        title=f"{differences[0].total('decisions')} decisions of {differences[0].total('cycles')} cycle(s)",
+    )
 
 
 def _stats(totals: Totals, side: int) -> tuple[object, ...]:
@@ -218,36 +222,36 @@ def _stats(totals: Totals, side: int) -> tuple[object, ...]:
 
 
 def _place_in_force(points: Sequence[tuple[Proposal, ...]], answers: Answers) -> float | None:
-    """Where the value in force lies among the points of one key; None if it lies beyond them, or is no number."""
+    """The position of the value in force among the points of one key; None if it is outside them or no number."""
     if len(points[0]) != 1 or len(answers.baseline.in_force) != 1:
         return None
-    (force,) = next(iter(answers.baseline.in_force))
+    (in_force,) = next(iter(answers.baseline.in_force))
     values = [one[0].value for one in points]
-    stats = [float(one) for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
-    if len(stats) != len(values) or not isinstance(force, int | float) or isinstance(force, bool):
+    numbers = [float(one) for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
+    if len(numbers) != len(values) or not isinstance(in_force, int | float) or isinstance(in_force, bool):
         return None
-    if not min(stats) <= force <= max(stats):
+    if not min(numbers) <= in_force <= max(numbers):
         return None
-    order = sorted(range(len(stats)), key=stats.__getitem__)
-    return float(np.interp(force, [stats[n] for n in order], order))
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
+    return float(np.interp(in_force, [numbers[n] for n in order], order))
 
 
 def _label(point: tuple[Proposal, ...]) -> str:
     return ", ".join(f"{value.value}" for value in point)
 
 
-def _series(found: Sequence[Difference]) -> dict[str, Sequence[float]]:
+def _series(differences: Sequence[Difference]) -> dict[str, Sequence[float]]:
     def stats(name: str) -> list[float]:
-        return [one.total(name) for one in found]
+        return [one.total(name) for one in differences]
 
     nothing: Counter[int] = Counter()
-    candidates = [sum((totals.candidates_after for totals in one.totals.values()), nothing) for one in found]
+    candidates = [sum((totals.candidates_after for totals in one.totals.values()), nothing) for one in differences]
     return {
         "decisions that change": stats("changed"),
         "candidates of a decision": [mean_of(counts) for counts in candidates],
         "tasks that become unschedulable": stats("losing_last"),
         "jobs placed differently (%)": [
             100 * one.total("jobs_moved") / max(1, sum(totals.jobs_before.total() for totals in one.totals.values()))
-            for one in found
+            for one in differences
         ],
     }

@@ -1,4 +1,4 @@
-"""``broker what-if``: what stored cycles, or a scenario, would have decided with other values or rules."""
+"""``broker what-if``: the decisions of stored cycles, or of a scenario, with other values or rules."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ OtherProfile = Annotated[
     str | None, typer.Option("--profile", metavar="NAME", help="Decide by the rules of another profile.")
 ]
 Processes = Annotated[int | None, typer.Option("--processes", min=1, max=1024, help="Processes [one for each core].")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the cycles on a scenario.")]
-Json = Annotated[bool, typer.Option("--json", help="One object a line: changed tasks, then the totals.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the cycles on a scenario.")]
+Json = Annotated[bool, typer.Option("--json", help="One object per line: changed tasks, then the totals.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw the two distributions.")]
 
 
 class NothingToTry(BrokerError):
-    """A comparison of a thing with itself."""
+    """The comparison has no change."""
 
     exit_status = WRONG_USAGE
 
 
 class TwoSources(BrokerError):
-    """Cycles of two kinds at once."""
+    """A call names more than one source of cycles."""
 
     exit_status = WRONG_USAGE
 
@@ -107,23 +107,23 @@ def what_if(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """What would have been decided with other values, rules, profile, or fields of a queue; nothing is changed."""
-    # a scenario needs no database, and has no VO of an installation
+    """Show what would have been decided with other values, rules, profile or queue fields; nothing is changed."""
+    # a scenario needs no database, and has no installation whose VO would apply
     catalogue = shipped_catalogue() if scenario is not None else installed_catalogue(context)
-    asked = _read(catalogue, changes or [], queue, values or [], rule or [], profile, vo)
+    request = _read(catalogue, changes or [], queue, values or [], rule or [], profile, vo)
     if plot is not None:
         check_plot(plot)
-    report_skipped_tasks(asked.proposals)
+    report_skipped_tasks(request.proposals)
     before = rule_set(settings_of(context).config)
     other = before if profile is None else rule_set(settings_of(context).config, profile)
-    rules = ProfileRules(with_switches(other.profile, asked.switches), before.options)
-    change = Change(asked.proposals, rules, asked.fields)
-    chosen = tuple(brokerage) if brokerage else (None if asked.fields or profile else affected(before, change))
-    wanted = Wanted(last, snapshot, scenario, at, chosen, seed)
-    with cases_of(context, wanted, before) as cases, progress(len(cases)) as emit:
+    rules = ProfileRules(with_switches(other.profile, request.switches), before.options)
+    change = Change(request.proposals, rules, request.fields)
+    chosen = tuple(brokerage) if brokerage else (None if request.fields or profile else affected(before, change))
+    selection = Wanted(last, snapshot, scenario, at, chosen, seed)
+    with cases_of(context, selection, before) as cases, progress(len(cases)) as emit:
         answers = answer(cases, Comparing(before, (change,)), processes or cores(), emit)
     report(answers)
-    _show(asked, answers, json)
+    _show(request, answers, json)
     if plot is not None:
         plot_difference(answers.differences[0], plot)
     if answers.dropped_rows or answers.failed:
@@ -132,7 +132,7 @@ def what_if(
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be compared with what was in force."""
+    """The changes to compare with what was in force, as typed."""
 
     proposals: tuple[Proposal, ...]
     switches: tuple[Switch, ...]
@@ -140,12 +140,12 @@ class Asked:
     profile: str | None
 
     def words(self) -> str:
-        """As it was typed."""
+        """The changes in words, as typed."""
         by_profile = () if self.profile is None else (f"profile {self.profile}",)
         return ", ".join(map(str, (*by_profile, *self.proposals, *self.switches, *self.fields)))
 
     def document(self) -> dict[str, object]:
-        """The same as an object."""
+        """The changes as an object."""
         held = {one.queue: {each.field: each.value for each in self.fields} for one in self.fields}
         return {
             "set": {one.key: one.value for one in self.proposals},
@@ -166,36 +166,36 @@ def _read(
 ) -> Asked:
     fields = () if queue is None else read_fields(queue, changes)
     keys = [*values, *(changes if queue is None else ())]
-    found = Asked(read_proposals(catalogue, keys, vo or catalogue.vo), read_switches(rule), fields, profile)
-    if not found.words():
+    request = Asked(read_proposals(catalogue, keys, vo or catalogue.vo), read_switches(rule), fields, profile)
+    if not request.words():
         remedy = "name values as KEY=VALUE, rules with --rule, a --profile, or --queue QUEUE FIELD=VALUE"
         raise NothingToTry("nothing to compare with", "broker what-if", remedy)
-    return found
+    return request
 
 
-def _show(asked: Asked, answers: Answers, json: bool) -> None:
-    found = answers.differences[0]
+def _show(request: Asked, answers: Answers, json: bool) -> None:
+    difference = answers.differences[0]
     if not json:
-        show(found, asked.words(), answers.baseline)
+        show(difference, request.words(), answers.baseline)
         return
-    for document in task_documents(found):
+    for document in task_documents(difference):
         print_json(document)
-    for document in total_documents(found):
-        print_json({**document, **asked.document(), "baseline": answers.baseline.document()})
+    for document in total_documents(difference):
+        print_json({**document, **request.document(), "baseline": answers.baseline.document()})
 
 
 def affected(before: ProfileRules, change: Change) -> tuple[str, ...] | None:
-    """The brokerages that read a key of the change or have a rule that it switches; None, all, if there are none."""
+    """The brokerages that read a key of the change or have a rule that it switches; None (all) if there are none."""
     catalogue = shipped_catalogue()
-    readers = {name for one in change.proposals for name in catalogue.require(one.key).read_by}
-    entries = {one.brokerage: one for one in change.rules.profile.brokerages}
-    switched = {one.brokerage for one in before.profile.brokerages if entries.get(one.brokerage) != one}
-    return tuple(one for one in entries if one in readers | switched) or None
+    readers = {name for proposal in change.proposals for name in catalogue.require(proposal.key).read_by}
+    entries = {entry.brokerage: entry for entry in change.rules.profile.brokerages}
+    switched = {entry.brokerage for entry in before.profile.brokerages if entries.get(entry.brokerage) != entry}
+    return tuple(name for name in entries if name in readers | switched) or None
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which cycles are to be decided again, as it was typed."""
+    """The options that select the cycles to decide again, as typed."""
 
     last: str | None = None
     snapshot: str | None = None
@@ -207,16 +207,16 @@ class Wanted:
 
 @contextmanager
 def cases_of(context: typer.Context, wanted: Wanted, rules: ProfileRules) -> Iterator[Sequence[Case] | StoredCases]:
-    """The cycles that are wanted.
+    """The selected cycles.
 
     Raises:
-        TwoSources: more than one of ``--last``, ``--snapshot`` and ``--scenario``.
-        NoSuchBrokerage: there is no brokerage of a name.
-        NothingStored: there is no such cycle.
+        TwoSources: more than one of ``--last``, ``--snapshot`` and ``--scenario`` is given.
+        NoSuchBrokerage: a name is not that of a brokerage.
+        NothingStored: no cycle matches.
     """
-    given = [name for name in ("last", "snapshot", "scenario") if getattr(wanted, name) is not None]
-    if len(given) > 1:
-        raise TwoSources(" and ".join(f"--{name}" for name in given), "broker what-if", "give one of them")
+    sources = [name for name in ("last", "snapshot", "scenario") if getattr(wanted, name) is not None]
+    if len(sources) > 1:
+        raise TwoSources(" and ".join(f"--{name}" for name in sources), "broker what-if", "give one of them")
     known = [entry.brokerage for entry in rules.profile.brokerages]
     for name in wanted.brokerages or ():
         if name not in known:
@@ -237,7 +237,7 @@ def cases_of(context: typer.Context, wanted: Wanted, rules: ProfileRules) -> Ite
 
 @contextmanager
 def progress(pairs: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr over (cycle, value) pairs; nothing if stderr is not a terminal."""
+    """Show a progress bar on stderr over (cycle, value) pairs; nothing if stderr is not a terminal."""
     columns = (TextColumn("deciding again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -247,17 +247,17 @@ def progress(pairs: int) -> Iterator[Callable[[int], None]]:
 
 def report_skipped_tasks(proposals: Sequence[Proposal]) -> None:
     """Print to stderr the keys whose effect no decision can show."""
-    for one in proposals:
-        readers = readers_beside_brokerages(shipped_catalogue(), one, offered())
+    for proposal in proposals:
+        readers = readers_beside_brokerages(shipped_catalogue(), proposal, offered())
         if readers:
-            remark(f"note: {one.key} is read by {readers}, not by a brokerage: no decision differs by it")
+            remark(f"note: {proposal.key} is read by {readers}, not by a brokerage: no decision differs by it")
 
 
 def report(answers: Answers) -> None:
-    """Say on stderr what is not as it should be."""
+    """Print notes and errors about the cycles to stderr."""
     for version in sorted(answers.engines - {__version__}):
         remark(
             f"note: some cycles were decided by version {version}; both sides are decided by the rules of {__version__}"
         )
-    for one in (*answers.dropped_rows, *answers.failed):
-        remark(f"error: left out: {one}")
+    for failure in (*answers.dropped_rows, *answers.failed):
+        remark(f"error: left out: {failure}")

@@ -14,7 +14,7 @@ MOST_ROWS = 20
 
 
 def show(found: Difference, change: str, baseline: Baseline) -> None:
-    """All brokerages, then the tasks of which anything is different."""
+    """Print the figures of all brokerages, then the tasks with any difference."""
     say(baseline_words(baseline))
     for brokerage, totals in sorted(found.totals.items()):
         _stats(brokerage, totals, change)
@@ -28,12 +28,12 @@ def show(found: Difference, change: str, baseline: Baseline) -> None:
 
 
 def baseline_words(baseline: Baseline) -> str:
-    """What is compared with: versions of the tuning, cycles, and from when to when."""
+    """The baseline in words: versions of the tuning, number of cycles, and their time span."""
     times, versions = sorted(baseline.decided_at), sorted(baseline.versions)
     if not times:
         return "Baseline: no cycle."
     span = f"of {utc(times[0])}" if times[0] == times[-1] else f"from {utc(times[0])} to {utc(times[-1])}"
-    tuning = ", ".join(str(one) for one in versions)
+    tuning = ", ".join(str(version) for version in versions)
     return f"Baseline: tuning version {tuning}, {len(baseline.cycles)} cycle(s) {span}."
 
 
@@ -57,7 +57,7 @@ def _stats(brokerage: str, totals: Totals, change: str) -> None:
 
 
 def _assigned(name: str) -> str:
-    """What the brokerage assigns, as the heading of their number."""
+    """What the brokerage assigns, as a heading for the count."""
     what = brokerage_of(name).assigned
     return what if what == "jobs" else f"{what} placed"
 
@@ -70,7 +70,7 @@ def _outcomes(totals: Totals) -> None:
 
 def _queues(totals: Totals) -> None:
     queues = queue_documents(totals)
-    touched = {name: one for name, one in queues.items() if one["gained"] or one["lost"] or _moves(one)}
+    touched = {name: row for name, row in queues.items() if row["gained"] or row["lost"] or _moves(row)}
     ranked = sorted(touched.items(), key=lambda item: (-abs(item[1]["share_after"] - item[1]["share_before"]), item[0]))
     if not touched:
         return
@@ -84,13 +84,13 @@ def _queues(totals: Totals) -> None:
             "share before",
             "share after",
         ),
-        [(name, *list(one.values())[:4], *map(Percent, list(one.values())[4:])) for name, one in ranked[:MOST_ROWS]],
+        [(name, *list(row.values())[:4], *map(Percent, list(row.values())[4:])) for name, row in ranked[:MOST_ROWS]],
         title=_title("Queues", len(ranked)),
     )
 
 
-def _moves(one: dict[str, float]) -> bool:
-    return one["jobs_before"] != one["jobs_after"]
+def _moves(figures: dict[str, float]) -> bool:
+    return figures["jobs_before"] != figures["jobs_after"]
 
 
 def _rejections(totals: Totals) -> None:
@@ -102,8 +102,8 @@ def _rejections(totals: Totals) -> None:
         print_table(("reason", "before", "after", "difference"), rows, title=_title("Rejections", len(differing)))
 
 
-def _tasks(found: Difference) -> None:
-    documents = task_documents(found)
+def _tasks(difference: Difference) -> None:
+    documents = task_documents(difference)
     if not documents:
         say("no decision differs")
         return
@@ -114,25 +114,25 @@ def _tasks(found: Difference) -> None:
     )
 
 
-def _task(one: dict[str, Any]) -> tuple[object, ...]:
-    outcomes = ", ".join(f"{was} to {is_}" for was, is_, _ in one["outcomes"] if was != is_) or "same"
-    lost = _some(one["lost"]) + (" (its last)" if one["loses_last_queue"] else "")
-    counts = one["candidates"]
+def _task(document: dict[str, Any]) -> tuple[object, ...]:
+    outcomes = ", ".join(f"{was} to {is_}" for was, is_, _ in document["outcomes"] if was != is_) or "same"
+    lost = _some(document["lost"]) + (" (its last)" if document["loses_last_queue"] else "")
+    counts = document["candidates"]
     return (
-        one["jeditaskid"],
-        one["brokerage"],
-        one["changed"],
+        document["jeditaskid"],
+        document["brokerage"],
+        document["changed"],
         outcomes,
-        _some(one["gained"]),
+        _some(document["gained"]),
         lost,
         f"{counts['before']:g} to {counts['after']:g}",
     )
 
 
 def _some(queues: dict[str, str]) -> str:
-    """The first queues with their codes, and the number of the others."""
-    output = [f"{name} ({code})" for name, code in list(queues.items())[:3]]
-    return ", ".join([*output, *([f"{len(queues) - 3} more"] if len(queues) > 3 else [])])
+    """The first three queues with their codes, and the number of the others."""
+    words = [f"{name} ({code})" for name, code in list(queues.items())[:3]]
+    return ", ".join([*words, *([f"{len(queues) - 3} more"] if len(queues) > 3 else [])])
 
 
 def _title(what: str, count: int) -> str:

@@ -1,4 +1,4 @@
-"""A stored cycle in a form that travels to another process, and what a comparison changes in it. Pure."""
+"""A stored cycle in a form that can be sent to another process, and what a comparison changes in it. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SnapshotParts:
         id: of the snapshot.
         taken_at: its instant, aware.
         parts: each source as its digest and encoded form, by name.
-        states: how each source was found.
+        states: the state of each source.
     """
 
     id: str
@@ -43,11 +43,11 @@ class Case:
     """One stored cycle of a brokerage.
 
     Attributes:
-        id: tells the cycle from all others.
+        id: unique to the cycle.
         brokerage: its name.
         decided_at: the instant for which it decided.
         engine: version of the broker that decided.
-        seed: of everything random.
+        seed: of all random draws.
         published: the tuning it used.
         snapshot: the grid it saw.
         decisions: in the order in which they were made.
@@ -74,7 +74,7 @@ class ProfileRules:
 
     Attributes:
         profile: names them.
-        options: of each agent, by its name; those that take part in decisions matter.
+        options: of each agent, by its name; only those that take part in decisions matter.
     """
 
     profile: Profile
@@ -83,11 +83,11 @@ class ProfileRules:
 
 @dataclass(frozen=True)
 class QueueField:
-    """A field of a queue at another value.
+    """A new value for a field of a queue.
 
     Attributes:
-        queue: its name, in any case.
-        field: as CRIC has it.
+        queue: its name; case does not matter.
+        field: named as in CRIC.
         value: as CRIC would have it.
     """
 
@@ -102,12 +102,12 @@ class QueueField:
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be compared with what was in force: values, rules, and fields of queues.
+    """Values, rules, and fields of queues to compare with those that were in force.
 
     Attributes:
         proposals: values that would be set, on top of those that the cycle used.
         rules: the rules that would judge.
-        fields: of queues, whatever the snapshot says.
+        fields: of queues; they override the snapshot.
     """
 
     proposals: tuple[Proposal, ...]
@@ -119,7 +119,7 @@ _SPAN = timedelta(days=1)
 
 
 class NotAField(BrokerError):
-    """A text that names no field of a queue with a value that it takes."""
+    """The text does not name a field of a queue with a valid value."""
 
     exit_status = WRONG_USAGE
 
@@ -129,48 +129,51 @@ class NoSuchQueue(NotFound):
 
 
 def read_fields(queue: str, texts: Sequence[str]) -> tuple[QueueField, ...]:
-    """What ``FIELD=VALUE`` texts say of a queue.
+    """Parse ``FIELD=VALUE`` texts about a queue.
 
     Raises:
-        NotAField: a text is of another form, names no field, or a value that it does not take.
+        NotAField: a text is of another form, names no field, or has a value that the field does not take.
     """
-    found: dict[str, QueueField] = {}
+    fields: dict[str, QueueField] = {}
     for text in texts:
         field, equals, value = text.partition("=")
         if not equals or not field.strip():
             raise NotAField(f"not FIELD=VALUE: {text[:80]!r}", "--queue", "write it as maxrss=32000 or status=offline")
-        if field in found:
+        if field in fields:
             raise NotAField(f"{field[:80]} is there twice", "--queue", "name it once")
         try:
-            found[field] = QueueField(queue, field, field_value(field, value, READ_FIELDS))
+            fields[field] = QueueField(queue, field, field_value(field, value, READ_FIELDS))
         except BadFieldValue as error:
             raise NotAField(str(error), f"{field[:80]}={value[:80]}", error.accepts) from error
-    return tuple(found.values())
+    return tuple(fields.values())
 
 
 def _values(
-    one: QueueField,
+    change: QueueField,
     queue: str,
     sources: Mapping[str, RawSource],
     pins: Mapping[tuple[str, str], tuple[object, ...]],
 ) -> dict[str, object]:
-    """The values of the fields of CRIC that a change comes to: what stands in ``params`` is a part of a field."""
-    if one.field not in PARAMETERS:
-        return {one.field: one.value}
+    """The values of the CRIC fields that a change sets; a name in ``params`` is only part of a field."""
+    if change.field not in PARAMETERS:
+        return {change.field: change.value}
     data = _description(queue, sources)
     for name in ("params", "catchall"):
         if (queue, name) in pins:
             data[name] = json.loads(str(pins[queue, name][PIN_COLUMNS.index("value")]))
     params = data.get("params") if isinstance(data.get("params"), dict) else {}
-    others = {name: value for name, value in dict(params or {}).items() if name != one.field}
-    if one.value is not False:
-        return {"params": {**others, one.field: one.value}}
+    others = {name: value for name, value in dict(params or {}).items() if name != change.field}
+    if change.value is not False:
+        return {"params": {**others, change.field: change.value}}
     items = [item.strip() for item in str(data.get("catchall") or "").split(",")]
-    return {"params": others, "catchall": ",".join(item for item in items if item and not item.startswith(one.field))}
+    return {
+        "params": others,
+        "catchall": ",".join(item for item in items if item and not item.startswith(change.field)),
+    }
 
 
 def _description(queue: str, sources: Mapping[str, RawSource]) -> dict[str, Any]:
-    """What CRIC says of a queue; empty where that cannot be read, so that the queue is none of the snapshot either."""
+    """CRIC's description of a queue; empty if it cannot be read, in which case the snapshot lacks the queue too."""
     for row in sources[QUEUES.name].rows("schedconfig_json").records():
         try:
             data = json_object(row["data"], "data")
@@ -184,32 +187,32 @@ def _description(queue: str, sources: Mapping[str, RawSource]) -> dict[str, Any]
 def with_fields(
     sources: Mapping[str, RawSource], taken_at: datetime, known: Collection[str], fields: Sequence[QueueField]
 ) -> dict[str, RawSource]:
-    """Sources of a snapshot with the fields held at the values.
+    """Sources of a snapshot with the fields pinned to the values.
 
     Args:
         sources: by name.
         taken_at: the instant of the snapshot (aware).
         known: names of its queues.
-        fields: to hold.
+        fields: to pin.
 
     Raises:
-        NoSuchQueue: none of ``known`` is meant by the name of a queue.
+        NoSuchQueue: the name of a queue matches none of ``known``.
     """
     by_folded = {name.casefold(): name for name in known}
     pins: dict[tuple[str, str], tuple[object, ...]] = {}
-    held = sources.get(PINS.name, RawSource(PINS.name, {}))
-    for row in held.rows("queue_pins").records():
+    pin_source = sources.get(PINS.name, RawSource(PINS.name, {}))
+    for row in pin_source.rows("queue_pins").records():
         pins[str(row["queue"]), str(row["field"])] = tuple(row[name] for name in PIN_COLUMNS)
-    for one in fields:
-        queue = one.queue if one.queue in known else by_folded.get(one.queue.casefold())
+    for change in fields:
+        queue = change.queue if change.queue in known else by_folded.get(change.queue.casefold())
         if queue is None:
-            remedy = did_you_mean(one.queue, known, "broker queues lists all")
-            raise NoSuchQueue(f"there is no queue {one.queue[:80]}", "broker.snapshots", remedy)
-        for name, value in _values(one, queue, sources, pins).items():
-            held_at = json.dumps(value), "what-if", "what-if", taken_at - _SPAN, taken_at + _SPAN
-            pins[queue, name] = queue, name, *held_at
-    laid = RawSource(PINS.name, {TABLE: Rows(PIN_COLUMNS, tuple(pins.values()))}, held.newest)
-    return {**sources, PINS.name: laid}
+            remedy = did_you_mean(change.queue, known, "broker queues lists all")
+            raise NoSuchQueue(f"there is no queue {change.queue[:80]}", "broker.snapshots", remedy)
+        for name, value in _values(change, queue, sources, pins).items():
+            details = json.dumps(value), "what-if", "what-if", taken_at - _SPAN, taken_at + _SPAN
+            pins[queue, name] = queue, name, *details
+    new_source = RawSource(PINS.name, {TABLE: Rows(PIN_COLUMNS, tuple(pins.values()))}, pin_source.newest)
+    return {**sources, PINS.name: new_source}
 
 
 _STATES = {"on": True, "off": False}
@@ -220,7 +223,7 @@ class UnknownRule(NotFound):
 
 
 class NotASwitch(BrokerError):
-    """A text that is not of the form ``NAME=on|off``."""
+    """The text is not of the form ``NAME=on|off``."""
 
     exit_status = WRONG_USAGE
 
@@ -238,29 +241,29 @@ class Switch:
 
 
 def read_switches(texts: Iterable[str]) -> tuple[Switch, ...]:
-    """What ``NAME=on|off`` texts say.
+    """Parse ``NAME=on|off`` texts.
 
     Raises:
         NotASwitch: a text is of another form.
-        Refused: a rule is there twice.
+        Refused: a rule is named twice.
     """
-    found: dict[str, Switch] = {}
+    switches: dict[str, Switch] = {}
     for text in texts:
         name, _, state = text.partition("=")
         if not name.strip() or state.strip().lower() not in _STATES:
             raise NotASwitch(f"{text[:60]!r} is not of the form NAME=on or NAME=off", "", "see broker rules for names")
         switch = Switch(name.strip(), _STATES[state.strip().lower()])
-        if switch.rule in found:
-            raise Refused(f"{found[switch.rule]} and {switch} contradict each other", "", f"name {switch.rule} once")
-        found[switch.rule] = switch
-    return tuple(found.values())
+        if switch.rule in switches:
+            raise Refused(f"{switches[switch.rule]} and {switch} contradict each other", "", f"name {switch.rule} once")
+        switches[switch.rule] = switch
+    return tuple(switches.values())
 
 
 def with_switches(profile: Profile, switches: Iterable[Switch]) -> Profile:
     """The profile with rules switched, in every brokerage that has them; a code stands for all rules that give it.
 
     Raises:
-        UnknownRule: no brokerage has such a rule; similar names are told.
+        UnknownRule: no brokerage has such a rule; the message lists similar names.
     """
     by_code = _names_by_code(profile)
     states: dict[str, bool] = {}
@@ -274,12 +277,12 @@ def with_switches(profile: Profile, switches: Iterable[Switch]) -> Profile:
 
 
 def _names_by_code(profile: Profile) -> dict[str, set[str]]:
-    """The names of the rules that give a code, but for codes that are names themselves."""
+    """The names of the rules that give each code, except codes that are rule names themselves."""
     entries = (entry.model_copy(update={"without": ()}) for entry in profile.brokerages)
     rules = [rule for entry in entries for rule in build_chain(entry, RuleChain)]
     names = {rule.name for rule in rules}
-    found: dict[str, set[str]] = {}
+    names_by_code: dict[str, set[str]] = {}
     for rule in rules:
         if rule.code not in names:
-            found.setdefault(rule.code, set()).add(rule.name)
-    return found
+            names_by_code.setdefault(rule.code, set()).add(rule.name)
+    return names_by_code

@@ -1,6 +1,6 @@
-"""Who gains and who loses: the differences between two sides, task by task and in total, added up over cycles. Pure.
+"""Who gains and who loses: the differences between two sides, by task and in total, summed over cycles. Pure.
 
-Differences as the objects that programs read, one a task and one a brokerage. Shares are fractions of 1. Pure.
+Programs read them as objects, one for each task and one for each brokerage. Shares are fractions of 1.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Totals:
         decisions: chunks, or tasks of the task brokerage, in all cycles.
         changed: decisions whose outcome, reason or candidates differ.
         outcomes: how often which outcome became which, or stayed.
-        gained: by queue, decisions of which it becomes a candidate.
-        lost: by queue, decisions of which it is a candidate no more.
-        losing_last: tasks that have no candidate left in a cycle in which they had one, each cycle counted.
-        gaining_first: the other way round.
+        gained: by queue, decisions in which it becomes a candidate.
+        lost: by queue, decisions in which it is no longer a candidate.
+        losing_last: tasks left without a candidate in a cycle in which they had one, counted in each cycle.
+        gaining_first: tasks that gain a candidate in a cycle in which they had none, counted likewise.
         candidates_before: decisions by number of candidates.
         candidates_after: the same with the change.
         jobs_before: predicted jobs by queue.
         jobs_after: the same with the change.
-        jobs_moved: jobs placed differently, or only now, or no more.
+        jobs_moved: jobs placed differently, newly, or no longer.
         rejected_before: rejected pairs of work and queue by code.
         rejected_after: the same with the change.
     """
@@ -66,11 +66,11 @@ class Totals:
 
 
 class Difference:
-    """All that a change makes different.
+    """Everything that a change makes different.
 
     Args:
         totals: by brokerage.
-        of_tasks: by brokerage, what is different for each task; empty where nobody asks.
+        of_tasks: by brokerage, the differences of each task; empty if they are not wanted.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Difference:
 
     @property
     def tasks(self) -> dict[tuple[str, int], TaskDifference]:
-        """By brokerage and task, those of which anything is different; made anew."""
+        """The tasks with any difference, by brokerage and task; built on each access."""
         return {
             (brokerage, task): found
             for brokerage, sums in self._of_tasks.items()
@@ -96,26 +96,26 @@ class Difference:
             self.totals.setdefault(brokerage, Totals()).add(totals)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same is different."""
+        """Whether both have the same totals and tasks."""
         return isinstance(other, Difference) and self.totals == other.totals and self.tasks == other.tasks
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
-        """What a test shows where two are not the same."""
+        """Totals and tasks, for the output of a failed test."""
         return f"Difference({self.totals!r}, tasks={self.tasks!r})"
 
     def total(self, name: str) -> int:
-        """One of the plain figures of :class:`Totals`, all brokerages together."""
+        """One of the plain figures of :class:`Totals`, summed over all brokerages."""
         return sum(int(getattr(totals, name)) for totals in self.totals.values())
 
     def tasks_losing_last(self) -> list[int]:
-        """Tasks that have no candidate left where they had one, each once."""
+        """Tasks that lose their last candidate, each once."""
         return sorted({task for one in self._of_tasks.values() for task in one.whole().tasks_with(LOSES_LAST)})
 
 
 def added(differences: Iterable[Difference]) -> Difference:
-    """What several cycles differ in, added up."""
+    """The sum of the differences of several cycles."""
     whole = Difference()
     for one in differences:
         whole.add(one)
@@ -123,7 +123,7 @@ def added(differences: Iterable[Difference]) -> Difference:
 
 
 def difference(compared: Compared, *, by_task: bool = True) -> Difference:
-    """What is different in one cycle; ``by_task``: not only in total."""
+    """The differences in one cycle: in total and, with ``by_task``, for each task."""
     before, after = compared.before, compared.after
     changed = (
         (before.outcome != after.outcome)
@@ -139,15 +139,15 @@ def _totals(compared: Compared, changed: Bools) -> Totals:
     before, after = compared.before, compared.after
     losing, gaining = last_queues(compared)
     pairs = zip(before.outcome.tolist(), after.outcome.tolist(), strict=True)
-    # few pairs are candidates, and fewer get jobs: these are counted one by one
-    had, has, was, is_ = (_Pairs.of(one) for one in (before.chosen, after.chosen, before.jobs, after.jobs))
+    # few pairs are candidates, and fewer get jobs, so these are counted one by one
+    had, has, was, is_ = (_Pairs.of(pairs_by) for pairs_by in (before.chosen, after.chosen, before.jobs, after.jobs))
     other = _Pairs.of(before.chosen != after.chosen)
     now = other.values(after.chosen)
     return Totals(
         cycles=1,
         decisions=len(changed),
         changed=int(changed.sum()),
-        outcomes=Counter((str(one), str(two)) for one, two in pairs),
+        outcomes=Counter((str(pairs_by), str(two)) for pairs_by, two in pairs),
         gained=_by_name(compared, other.by_candidate(now)),
         lost=_by_name(compared, other.by_candidate(~now)),
         losing_last=len(losing),
@@ -164,7 +164,7 @@ def _totals(compared: Compared, changed: Bools) -> Totals:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Those of T rows and Q candidates at which something is.
+    """The pairs of T rows and Q candidates whose value is not zero.
 
     Attributes:
         shape: (T, Q).
@@ -188,19 +188,19 @@ class _Pairs:
         return every.reshape(-1).take(self.cell)
 
     def by_row(self) -> Ints:
-        """(T,) how many there are."""
+        """(T,) the number of pairs in each row."""
         return np.bincount(self.row, minlength=self.shape[0])
 
     def by_candidate(self, counts: AnyArray) -> Ints:
-        """(Q,) the sum of ``counts`` (N,), none of which has more digits than a float."""
+        """(Q,) the sums of ``counts`` (N,), each of which a float holds exactly."""
         return np.bincount(self.candidate, counts, minlength=self.shape[1]).astype(np.int64)
 
 
 def _moved(before: AnyArray, after: AnyArray) -> int:
-    """Jobs of each piece of work that are not where they were: those that go, or those that come if these are more."""
-    moved = _Pairs.of(before != after)
-    change = moved.values(after) - moved.values(before)
-    come, go = (np.bincount(moved.row, np.maximum(one, 0), minlength=len(before)) for one in (change, -change))
+    """Moved jobs, summed over the pieces of work: the larger of the jobs that leave and the jobs that arrive."""
+    differing = _Pairs.of(before != after)
+    change = differing.values(after) - differing.values(before)
+    come, go = (np.bincount(differing.row, np.maximum(one, 0), minlength=len(before)) for one in (change, -change))
     return int(np.maximum(come, go).sum())
 
 
@@ -209,24 +209,24 @@ def _by_name(compared: Compared, counts: Ints) -> Counter[str]:
 
 
 def task_documents(found: Difference) -> list[dict[str, Any]]:
-    """One object for each task of which anything is different: those that become unschedulable come first."""
+    """One object for each task with any difference; tasks that become unschedulable come first."""
     ranked = sorted(found.tasks.items(), key=lambda item: (not item[1].loses_last_queue, -len(item[1].lost), item[0]))
     return [_task(brokerage, task, one) for (brokerage, task), one in ranked]
 
 
-def _task(brokerage: str, task: int, found: TaskDifference) -> dict[str, Any]:
+def _task(brokerage: str, task: int, changes: TaskDifference) -> dict[str, Any]:
     return {
         "kind": "task",
         "jeditaskid": task,
         "brokerage": brokerage,
-        "changed": found.decisions,
-        "outcomes": _transitions(found.outcomes),
-        "gained": dict(sorted(found.gained.items())),
-        "lost": dict(sorted(found.lost.items())),
-        "loses_last_queue": found.loses_last_queue,
-        "gains_first_queue": found.gains_first_queue,
-        "candidates": {side: count / found.decisions for side, count in _sides(*found.candidates)},
-        "jobs": {side: dict(sorted(jobs.items())) for side, jobs in _sides(found.jobs_before, found.jobs_after)},
+        "changed": changes.decisions,
+        "outcomes": _transitions(changes.outcomes),
+        "gained": dict(sorted(changes.gained.items())),
+        "lost": dict(sorted(changes.lost.items())),
+        "loses_last_queue": changes.loses_last_queue,
+        "gains_first_queue": changes.gains_first_queue,
+        "candidates": {side: count / changes.decisions for side, count in _sides(*changes.candidates)},
+        "jobs": {side: dict(sorted(jobs.items())) for side, jobs in _sides(changes.jobs_before, changes.jobs_after)},
     }
 
 
@@ -236,7 +236,7 @@ def total_documents(found: Difference) -> list[dict[str, Any]]:
 
 
 def summary_document(found: Difference) -> dict[str, int]:
-    """All brokerages together: how much was decided again, and how much of it becomes different."""
+    """All brokerages together: how much was decided again, and how much of it changes."""
     return {
         "decisions": found.total("decisions"),
         "changed": found.total("changed"),
@@ -278,7 +278,7 @@ def total_document(brokerage: str, totals: Totals) -> dict[str, Any]:
 
 
 def queue_documents(totals: Totals) -> dict[str, dict[str, float]]:
-    """For each queue that is a candidate of anything new, or no more, or gets jobs: what becomes of it."""
+    """The figures of each queue that gains or loses a decision, or gets jobs."""
     names = sorted({*totals.gained, *totals.lost, *totals.jobs_before, *totals.jobs_after})
     before, after = totals.jobs_before.total(), totals.jobs_after.total()
     return {
@@ -295,15 +295,15 @@ def queue_documents(totals: Totals) -> dict[str, dict[str, float]]:
 
 
 def mean_of(counts: Counter[int]) -> float:
-    """The mean of a distribution; 0 of none."""
+    """The mean of a distribution; 0 if it is empty."""
     return sum(size * count for size, count in counts.items()) / max(1, counts.total())
 
 
 def _outcomes(totals: Totals, side: int) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for pair, count in totals.outcomes.items():
-        found[pair[side]] += count
-    return dict(sorted(found.items()))
+        counts[pair[side]] += count
+    return dict(sorted(counts.items()))
 
 
 def _transitions(pairs: Counter[tuple[str, str]]) -> list[list[Any]]:

@@ -1,6 +1,6 @@
 """Blocks of a side decided by the compiled loop: outcomes, candidates and jobs of all its chunks at once.
 
-Equal to the bit to what is done chunk by chunk. Chunks that the loop leaves out are decided one by one, in their turn.
+The result is bit for bit the same as chunk by chunk. Chunks that the loop skips are decided one by one, in their turn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker.engine.job.cycle import NO_CANDIDATES
 
 @dataclass(frozen=True)
 class BlockRows:
-    """What the loop decided of a block.
+    """The loop's decisions on a block.
 
     Attributes:
         by_loop: positions in the block of the chunks that it decided.
@@ -31,7 +31,7 @@ class BlockRows:
         chosen: (B,) number of chosen candidates.
         place: (B, K) their positions, best first.
         cell: positions in the flattened block (B, Q) of the candidates that got jobs, ascending.
-        count: jobs of each of these.
+        count: jobs of each of them.
     """
 
     by_loop: Ints
@@ -48,7 +48,7 @@ class BlockRows:
 
     @property
     def jobs(self) -> AnyArray:
-        """(B, Q) jobs at each candidate; made anew, as rows are kept for as long as their side."""
+        """(B, Q) jobs at each candidate; built on each access, because rows are kept as long as their side."""
         jobs = np.zeros(self.position.size, dtype=np.int32)
         jobs[self.cell] = self.count
         return jobs.reshape(self.position.shape)
@@ -66,15 +66,15 @@ class BlockRows:
         return self.cell[own] - at * self.position.shape[1], self.count[own]
 
     def chosen_pairs(self) -> tuple[Ints, Ints]:
-        """Chunks of the block and candidates that they chose, pair by pair."""
+        """The pairs of a chunk of the block and a candidate that it chose, as two columns."""
         inside = np.arange(self.place.shape[1]) < self.chosen[:, None]
         return inside.nonzero()[0], self.place[inside]
 
     def reasons(self, blocked: Sequence[str]) -> list[str]:
-        """Of each chunk why it gets no jobs, empty if it does.
+        """For each chunk, why it gets no jobs; empty if it gets some.
 
         Args:
-            blocked: for each why it cannot go whatever the queues are, empty if it can.
+            blocked: for each chunk, why it cannot be brokered whatever the queues are; empty if it can.
         """
         each = zip(blocked, self.chosen.tolist(), pairwise(self._ends), strict=True)
         return [
@@ -84,28 +84,28 @@ class BlockRows:
 
 
 class CompiledBlocks:
-    """Decides blocks of a cycle, and takes back what a block placed.
+    """Decides blocks of a cycle, and can undo what a block placed.
 
     Args:
         compiled: the cycle as the loop takes it.
-        beside: of another cycle, which decides each block ahead of this one; the flat form of blocks that were judged
-            and weighed as there is taken over.
+        beside: the blocks of another cycle, which decides each block ahead of this one; the flat form of blocks that
+            were judged and weighed alike is reused.
     """
 
     def __init__(self, compiled: CompiledCycle, beside: CompiledBlocks | None = None) -> None:
         self._compiled, self._beside = compiled, beside
         self._last: tuple[Block, FlatBlock] | None = None
-        self._before = [one.copy() for one in _placed_in(compiled.parts)]
+        self._before = [counts.copy() for counts in _placed_in(compiled.parts)]
 
     def decide(self, block: Block, alone: Callable[[int], None]) -> BlockRows:
-        """Decide all chunks of a block in order; what they place is counted.
+        """Decide all chunks of a block in order, and count what they place.
 
         Args:
             block: the next one.
-            alone: decides the chunk of a row that the loop leaves out, and counts what it places.
+            alone: decides the chunk of a row that the loop skips, and counts what it places.
         """
         compiled = self._compiled
-        self._before = [one.copy() for one in _placed_in(compiled.parts)]
+        self._before = [counts.copy() for counts in _placed_in(compiled.parts)]
         run = compiled.begun(block, self._known_pairs(block))
         flat, out = run.flat, run.out
         self._last = block, flat
@@ -119,7 +119,7 @@ class CompiledBlocks:
         return _rows(flat, out, np.flatnonzero(by_loop))
 
     def _known_pairs(self, block: Block) -> FlatBlock | None:
-        """The pairs of a block that are those of the cycle beside this one; None where they may be others."""
+        """The pairs of a block as taken from the other cycle; None where they may differ."""
         last = None if self._beside is None else self._beside._last
         if self._beside is None or last is None or not _same_pairs(last[0], block):
             return None
@@ -127,11 +127,11 @@ class CompiledBlocks:
         rows = range(block.rows.start, block.rows.stop)
         if any(bool(compiled.cycle.blocked(row)) != bool(other.cycle.blocked(row)) for row in rows):
             return None
-        # the loop goes on with the weights that move
+        # the loop continues with the moving weights
         if compiled.parts.moving.new_weight != NO_NEW_WEIGHT:
             return None
         state, flat = compiled.parts.state, last[1]
-        # into these the loop writes
+        # the loop writes into these
         return flat._replace(
             left=np.ones_like(flat.left),
             position=np.array(block.evaluation.reason, dtype=np.int16, order="C"),
@@ -140,19 +140,19 @@ class CompiledBlocks:
         )
 
     def take_back(self) -> None:
-        """Let nothing have been placed in the last block."""
+        """Undo what the last block placed."""
         for now, before in zip(_placed_in(self._compiled.parts), self._before, strict=True):
             now[...] = before
 
 
 def _placed_in(parts: LoopParts) -> tuple[AnyArray, ...]:
-    """The counts of what is placed."""
+    """The arrays that count placed work."""
     state, users = parts.state, parts.users
     return state.placed, state.moved, users.of_user, users.of_type, users.new_users, users.present
 
 
 def _same_pairs(one: Block, other: Block) -> bool:
-    """Whether two blocks were judged and weighed at once, so that the same of their pairs is left and known."""
+    """Whether two blocks were judged and weighed together, so that their remaining and known pairs are the same."""
     shared = (one.evaluation, other.evaluation), (one.facts, other.facts), (one.counts, other.counts)
     return (
         one.rows == other.rows

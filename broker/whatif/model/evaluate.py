@@ -1,7 +1,7 @@
 """A stored cycle decided again, once as it was and once for each change. Pure, and the same on every machine.
 
-Both sides are decided with what the cycle itself places deducted, as in a real one. Where the engine is the one that
-decided, the side before has the jobs that were written; else both sides are decided by today's rules alone.
+On both sides each decision counts what the cycle itself has placed before it, as in a real cycle. If this version of
+the engine decided the cycle, the side before has the stored jobs; else both sides are decided by today's rules alone.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ from broker.whatif.model.variants import (
     nothing_known,
 )
 
-#: Prepared cycles that a process keeps, so that another value finds them: a worker gets them one after the other.
+#: Prepared cycles that a process keeps for further values: a worker gets these one after the other.
 KEPT = 2
-#: Changes that are decided block by block together: what they have in common is judged once.
+#: Changes that are decided together, block by block: what they share is judged once.
 SIDES_AT_ONCE = 16
 
 
 class CannotDecideAgain(BrokerError):
-    """A stored cycle that cannot be decided again; the others can."""
+    """A stored cycle cannot be decided again; the others can."""
 
 
 def decide_case(
     case: Case, rules: ProfileRules, changes: Sequence[Change], *, by_task: bool = True
 ) -> list[Difference]:
-    """What each change makes different in one cycle.
+    """Compare one cycle with and without each change.
 
     Args:
         case: the cycle.
         rules: of the side before.
-        changes: each of them is compared with what was in force.
-        by_task: find what is different for each task, not only in total.
+        changes: each is compared with what was in force.
+        by_task: report differences for each task, not only in total.
 
     Raises:
-        CannotDecideAgain: its snapshot or its work is damaged, or it is of an engine that stored other columns.
+        CannotDecideAgain: its snapshot or work is damaged, or an engine with other columns stored it.
         BrokerError: the values contradict those that were in force.
     """
     try:
@@ -83,7 +83,10 @@ def decide_case(
 
 
 class Prepared:
-    """A cycle unpacked, ready to be compared with any number of changes; decided as it was with the first of them."""
+    """An unpacked cycle that can be compared with any number of changes.
+
+    The side before is decided along with the first changes.
+    """
 
     def __init__(self, case: Case, rules: ProfileRules) -> None:
         self._case = case
@@ -96,23 +99,23 @@ class Prepared:
         self._before: list[_Decided | None] = [None] * len(self._parts)
 
     def compared(self, changes: Sequence[Change], *, by_task: bool = True) -> list[Difference]:
-        """What each change makes different."""
-        found: list[Difference] = []
+        """Return what each change makes different."""
+        differences: list[Difference] = []
         for first in range(0, len(changes), SIDES_AT_ONCE):
-            found += self._compared(changes[first : first + SIDES_AT_ONCE], by_task)
-        return found
+            differences += self._compared(changes[first : first + SIDES_AT_ONCE], by_task)
+        return differences
 
     def _compared(self, changes: Sequence[Change], by_task: bool) -> list[Difference]:
-        asked = [
-            _Asked(
+        inputs = [
+            _Inputs(
                 self._changed(change),
                 proposed(self._case.published, change.proposals),
                 _rules_of(self._case.brokerage, change.rules),
             )
             for change in changes
         ]
-        sides = [self._decided(number, asked) for number in range(len(self._parts))]
-        return [self._difference([one[at] for one in sides], by_task) for at in range(len(changes))]
+        sides = [self._decided(number, inputs) for number in range(len(self._parts))]
+        return [self._difference([decided[at] for decided in sides], by_task) for at in range(len(changes))]
 
     def _difference(self, after: Sequence[_Decided], by_task: bool) -> Difference:
         jeditaskid = np.concatenate([part.jeditaskid for part in self._parts])
@@ -124,8 +127,8 @@ class Prepared:
             every = np.union1d(names.astype(np.str_), after[0].names.astype(np.str_))
             before_side, after_side = before_side.over(names, every), after_side.over(after[0].names, every)
             names = texts(every.tolist())
-        found = Compared(self._case.brokerage, jeditaskid, names, before_side, after_side)
-        return difference(found, by_task=by_task)
+        compared = Compared(self._case.brokerage, jeditaskid, names, before_side, after_side)
+        return difference(compared, by_task=by_task)
 
     @property
     def _names(self) -> Texts:
@@ -133,29 +136,29 @@ class Prepared:
 
     def _built(self, sources: dict[str, RawSource]) -> Snapshot:
         packed = self._case.snapshot
-        # what was changed here has another content than what was stored under the digest
+        # a source changed here no longer has the content stored under its digest
         digests = {
             name: digest for name, (digest, _) in packed.parts.items() if sources.get(name) is self._sources[name]
         }
         return build_snapshot(packed.id, packed.taken_at, sources, packed.states, digests, _builds)
 
     def _changed(self, change: Change) -> Snapshot:
-        """The snapshot with the fields of queues that the change says."""
+        """The snapshot with the queue fields of the change applied."""
         if not change.fields:
             return self._snapshot
         known = {str(name) for name in self._snapshot.queues.unified_name}
-        found = self._built(with_fields(self._sources, self._case.snapshot.taken_at, known, change.fields))
-        if self._brokerage.candidates(found).tolist() != self._names.tolist():
+        changed = self._built(with_fields(self._sources, self._case.snapshot.taken_at, known, change.fields))
+        if self._brokerage.candidates(changed).tolist() != self._names.tolist():
             output = ", ".join(map(str, change.fields))
             raise CannotDecideAgain(f"with {output} there are other queues", "", "ask about a field that keeps them")
-        return found
+        return changed
 
-    def _decided(self, number: int, changes: Sequence[_Asked]) -> list[_Decided]:
-        """A part of the cycle with each of the changes; with the first ones also as it was."""
+    def _decided(self, number: int, changes: Sequence[_Inputs]) -> list[_Decided]:
+        """Decide a part of the cycle with each change; the first call also decides it as it was."""
         part, before = self._parts[number], self._before[number]
         known = before is not None
         if before is None:
-            was = _Asked(self._snapshot, self._case.published, self._before_rules)
+            was = _Inputs(self._snapshot, self._case.published, self._before_rules)
             before = self._before[number] = self._side(part, was, None)
         after = [self._side(part, one, before) for one in changes]
         open_sides = [one.jobs for one in after if one.jobs is not None]
@@ -166,22 +169,22 @@ class Prepared:
             decide_together(before.jobs, open_sides, known=known)
         return after
 
-    def _side(self, part: _Part, asked: _Asked, before: _Decided | None) -> _Decided:
-        """A side; where its chunks are decided one after the other, that is still to be done."""
+    def _side(self, part: _Part, inputs: _Inputs, before: _Decided | None) -> _Decided:
+        """A side; chunks that are decided one after the other are still undecided in it."""
         batch, seed = part.batch, self._case.seed
-        tuning = asked.published.tuning(batch.vo)
+        tuning = inputs.published.tuning(batch.vo)
         first = None if before is None else before.jobs
         beside = None if first is None else first.cycle
-        cycle = self._brokerage.replayed_cycle(asked.snapshot, tuning, batch, asked.rules, beside)
+        cycle = self._brokerage.replayed_cycle(inputs.snapshot, tuning, batch, inputs.rules, beside)
         if cycle is None or not isinstance(batch, StoredChunks):
             first_columns = None if before is None else before.columns
-            again = self._brokerage.replayed_columns(asked.snapshot, tuning, batch, seed, asked.rules, first_columns)
+            again = self._brokerage.replayed_columns(inputs.snapshot, tuning, batch, seed, inputs.rules, first_columns)
             if again is not None:
                 side = Side(again.outcome, again.reason, again.chosen, again.jobs, again.position, again.codes)
                 return _Decided(again.names, side=side, columns=again)
-            tuning_of = asked.published.tuning
-            found = replay_decisions(self._brokerage, asked.snapshot, tuning_of, [batch], seed, asked.rules)
-            return _Decided(self._names, side=_side_of(found, self._names))
+            tuning_of = inputs.published.tuning
+            replayed = replay_decisions(self._brokerage, inputs.snapshot, tuning_of, [batch], seed, inputs.rules)
+            return _Decided(self._names, side=_side_of(replayed, self._names))
         limits, names = limits_of(tuning), cycle.snapshot.queues.name
         loop = None if batch.work is None else compiled_cycle(cycle, batch.work, seed)
         counts = job_counts(batch, part.decisions)
@@ -195,15 +198,15 @@ class Prepared:
             return _Decided(names, limits, Deciding(cycle, batch, seed, counts, nothing_known, loop=loop, first=first))
         # other queues may take jobs of another size, or in other numbers
         groups = np.array_equal(first.cycle.job_groups, cycle.job_groups)
-        same = before.limits == limits and groups and asked.snapshot is self._snapshot
+        same = before.limits == limits and groups and inputs.snapshot is self._snapshot
         known = as_before(first.side.drawn, same)
         other = first.side if same and first.cycle.moves_alike(cycle) else None
         return _Decided(names, limits, Deciding(cycle, batch, seed, counts, known, other, loop, first.side, first))
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What a side is decided by."""
+class _Inputs:
+    """The inputs that a side is decided by."""
 
     snapshot: Snapshot
     published: Published
@@ -212,7 +215,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Part:
-    """The decisions about one VO that followed each other."""
+    """Consecutive decisions for one VO."""
 
     batch: StoredBatch
     decisions: Sequence[StoredOutcome]
@@ -224,7 +227,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Decided:
-    """A side over the named candidates: its jobs with what they depend on, or the side alone or with its columns."""
+    """A side over the named candidates: with jobs and what they depend on, or the side alone, or with its columns."""
 
     names: Texts
     limits: tuple[bool, ...] = ()
@@ -233,7 +236,7 @@ class _Decided:
     columns: ReplayedColumns | None = None
 
     def whole(self) -> Side:
-        """All that was decided."""
+        """The whole side, decided."""
         if self.jobs is not None:
             return self.jobs.side.rows.whole()
         if self.side is None:
@@ -245,41 +248,41 @@ _kept: dict[tuple[str, str], Prepared] = {}
 
 
 def _prepared(case: Case, rules: ProfileRules) -> Prepared:
-    """The cycle, unpacked once in this process for all values that are tried one after the other."""
+    """The cycle, unpacked once in this process for all values tried one after the other."""
     key = (case.id, rules.profile.model_dump_json() + repr(sorted(rules.options.items())))
     if key not in _kept:
-        found = Prepared(case, rules)
+        prepared = Prepared(case, rules)
         while len(_kept) >= KEPT:
             _kept.pop(next(iter(_kept)))
-        _kept[key] = found
+        _kept[key] = prepared
     return _kept[key]
 
 
 def _with_decisions(batches: Sequence[StoredBatch], decisions: Sequence[StoredOutcome]) -> list[_Part]:
     parts, first = [], 0
-    for one in batches:
-        part = _Part(one, decisions[first:])
+    for batch in batches:
+        part = _Part(batch, decisions[first:])
         size = len(part.jeditaskid)
-        parts.append(_Part(one, decisions[first : first + size]))
+        parts.append(_Part(batch, decisions[first : first + size]))
         first += size
     if first != len(decisions):
         raise WorkCorruptError(f"{len(decisions)} decisions are stored with the work of {first} chunks")
     return parts
 
 
-#: What was made of the snapshots of the last cycles: most of a grid is the same in the next.
+#: What was built from the snapshots of the last cycles: most of a grid stays the same in the next.
 _builds = KeptBuilds()
 _unpacked: dict[str, tuple[tuple[str, bytes], RawSource]] = {}
 
 
-#: The work of the chunks of the last cycle by its bytes: what waits is the same in the next.
+#: The unpacked work of the last cycle by its bytes: work that still waits is the same in the next.
 _last_bodies: dict[bytes, Body] = {}
 
 
 def _bodies(works: Sequence[bytes]) -> Callable[[bytes], Body]:
-    """Unpacks the work of a cycle; a chunk whose work is as in the cycle before is not unpacked again."""
+    """A function that unpacks the work of a cycle; work that is the same as in the cycle before is reused."""
     global _last_bodies
-    # those of the cycle before that are not in this one go
+    # drop the work of the cycle before that is not in this one
     known = _last_bodies = {work: _last_bodies[work] for work in works if work in _last_bodies}
 
     def unpack(work: bytes) -> Body:
@@ -291,9 +294,9 @@ def _bodies(works: Sequence[bytes]) -> Callable[[bytes], Body]:
 
 
 def _sources(packed: SnapshotParts) -> dict[str, RawSource]:
-    """The sources by name; one that is as in the cycle before is not unpacked again."""
+    """The sources by name; a source that is the same as in the cycle before is not unpacked again."""
     for name, part in packed.parts.items():
-        # the bytes too, so that damaged ones are found whatever came before
+        # compare the bytes too, so that damaged ones are found whatever came before
         if name not in _unpacked or _unpacked[name][0] != part:
             _unpacked[name] = part, decode(*part)
     return {name: _unpacked[name][1] for name in packed.parts}
@@ -308,29 +311,29 @@ def _built(profile: str, brokerage: str, options: str) -> Rules:
     return rules_of(Profile.model_validate_json(profile), brokerage, json.loads(options))
 
 
-def _side_of(found: Sequence[ReplayedDecision], names: Texts) -> Side:
+def _side_of(replayed: Sequence[ReplayedDecision], names: Texts) -> Side:
     """Replayed decisions as columns."""
     place = {str(name): at for at, name in enumerate(names)}
-    shape = (len(found), len(names))
+    shape = (len(replayed), len(names))
     chosen, jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int64)
     position = np.full(shape, NOT_A_CANDIDATE, dtype=np.int64)
     codes: dict[str, int] = {}
-    for row, one in enumerate(found):
-        for name, code in one.decision.rejected.items():
-            # unified queues of which no pseudo-queue was left are named too, and are no candidates
+    for row, entry in enumerate(replayed):
+        for name, code in entry.decision.rejected.items():
+            # unified queues without a remaining pseudo-queue are named too, but are no candidates
             if name in place:
                 position[row, place[name]] = codes.setdefault(code, len(codes))
-        for candidate in one.decision.candidates:
+        for candidate in entry.decision.candidates:
             position[row, place[candidate.name]] = FEASIBLE
             chosen[row, place[candidate.name]] = True
-        for name, count in (one.assigned or {}).items():
+        for name, count in (entry.assigned or {}).items():
             jobs[row, place[name]] = count
-    outcomes, reasons = (texts(getattr(one.decision, name) for one in found) for name in ("outcome", "reason"))
+    outcomes, reasons = (texts(getattr(entry.decision, name) for entry in replayed) for name in ("outcome", "reason"))
     return Side(outcomes, reasons, chosen, jobs, position, tuple(codes))
 
 
 def _joined(sides: Sequence[Side]) -> Side:
-    """The sides of several VOs, one below the other; the codes of all are those of one list of rules."""
+    """The sides of several VOs, stacked; the codes of all are merged into one list."""
     if len(sides) == 1:
         return sides[0]
     codes: dict[str, int] = {}

@@ -22,20 +22,20 @@ from broker.whatif.model.comparison import Difference
 from broker.whatif.model.evaluate import CannotDecideAgain, decide_case
 
 RUNS_AHEAD = 2
-"""Runs of cycles given to each process before it asks for them."""
+"""Runs of cycles queued for each process ahead of demand."""
 RUNS_EACH = 8
-"""Runs of cycles for each process at least, so that none is done long before the others."""
+"""Minimum number of runs of cycles for each process, so that none finishes long before the others."""
 LONGEST_RUN = 32
-"""Cycles that a process decides one after the other before it tells what came of them."""
+"""Maximum number of cycles that a process decides before it returns their results."""
 CONNECT_WITHIN = "10s"
 """How long to wait for the scheduler of a cluster."""
 
 Tell = Callable[[int], None]
-"""Told how many (cycle, value) pairs are done, again and again."""
+"""Receives the number of finished (cycle, value) pairs, repeatedly."""
 
 
 class ClusterUnavailable(BrokerError):
-    """The Dask cluster cannot be used: the package is not there, or nobody answers at its address."""
+    """The Dask cluster cannot be used: the package is not installed, or nobody answers at its address."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Baseline:
 
     Attributes:
         versions: of the tuning that the cycles used.
-        cycles: how many there are, by their identifiers.
+        cycles: their identifiers.
         decided_at: the instants for which they decided, aware.
         in_force: the values that the keys of the first change had in the cycles.
     """
@@ -55,14 +55,14 @@ class Baseline:
     in_force: set[tuple[Value | None, ...]] = field(default_factory=set)
 
     def add(self, case: Case, change: Change) -> None:
-        """One more cycle, and a change that is compared with it."""
+        """Add a cycle, and a change that is compared with it."""
         self.versions.add(case.published.version)
         self.cycles.add(case.id)
         self.decided_at.add(case.decided_at)
         self.in_force.add(tuple(state_of(case.published, one.key, one.vo).value for one in change.proposals))
 
     def join(self, other: Baseline) -> None:
-        """What else was compared."""
+        """Add the cycles of another baseline."""
         for name, values in vars(other).items():
             getattr(self, name).update(values)
 
@@ -79,10 +79,10 @@ class Baseline:
 
 @dataclass
 class Answers:
-    """What came of all changes.
+    """The results of all changes.
 
     Attributes:
-        differences: one for each change, in order, all cycles together.
+        differences: one for each change, in order, summed over all cycles.
         engines: versions of the broker that decided the cycles.
         failed: cycles that could not be decided again, each with the reason.
         dropped_rows: cycles that could not be read, each with the reason.
@@ -97,7 +97,7 @@ class Answers:
 
 
 class Cycles(Protocol):
-    """Cycles that are read while they are gone through, and parts of them that another process can read."""
+    """A sequence of cycles that are read during iteration; another process can read its slices."""
 
     def __len__(self) -> int: ...
 
@@ -115,12 +115,12 @@ class Dropping(Protocol):
 
 @dataclass(frozen=True)
 class Comparing:
-    """What is the same for all jobs.
+    """The parameters shared by all jobs.
 
     Attributes:
         rules: those of the side before.
         changes: to compare with it.
-        by_task: tell what is different for each task, not only in total.
+        by_task: report differences for each task, not only in total.
     """
 
     rules: ProfileRules
@@ -130,13 +130,13 @@ class Comparing:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does at once.
+    """A unit of work for one process.
 
     Attributes:
         number: of these cycles among all.
-        cycles: that follow each other, so that what did not change between them is kept.
+        cycles: consecutive ones, so that what does not change between them is reused.
         first: number of the first change.
-        stop: number behind the last one.
+        stop: number after the last change.
     """
 
     number: int
@@ -155,12 +155,12 @@ def answer(cycles: Cycles, what: Comparing, processes: int, emit: Tell) -> Answe
 
     Args:
         cycles: read as they are needed, each by the process that decides it.
-        what: is compared.
-        processes: at once; with 1 the work is done in this one.
+        what: the rules and changes to compare.
+        processes: number of parallel processes; with 1 the work is done in this one.
         emit: for a progress bar.
 
     Raises:
-        ValueRefusedError: the values of a change contradict those of a cycle that stay.
+        ValueRefusedError: the values of a change contradict unchanged values of a cycle.
     """
     count = len(cycles)
     parts = 1 if count >= RUNS_AHEAD * processes else min(processes, len(what.changes))
@@ -179,7 +179,7 @@ def answer(cycles: Cycles, what: Comparing, processes: int, emit: Tell) -> Answe
 
 
 def answer_on_cluster(cycles: Cycles, what: Comparing, address: str, emit: Tell) -> Answers:
-    """As :func:`answer`, on the workers of the Dask cluster at ``address``.
+    """Like :func:`answer`, on the workers of the Dask cluster at ``address``.
 
     Each cycle with its snapshot is sent to all workers once; the work is then split by (value, cycle).
 
@@ -215,22 +215,22 @@ def _jobs(cycles: Cycles, what: Comparing, parts: int, size: int) -> Iterator[Jo
 
 
 def gathered(done: Iterable[tuple[Job, Answers]], what: Comparing, emit: Tell) -> Answers:
-    """All answers, summed in the order of the cycles, in whichever order they arrive."""
+    """Sum all answers in the order of the cycles, in whichever order they arrive."""
     whole = Answers([Difference() for _ in what.changes])
     early: list[dict[int, Difference]] = [{} for _ in what.changes]
     due = [0] * len(what.changes)
     dropped: dict[int, list[str]] = {}
     failed: set[str] = set()
     finished = 0
-    for job, found in done:
+    for job, answers in done:
         finished += job.pairs
         emit(finished)
-        whole.engines |= found.engines
-        whole.baseline.join(found.baseline)
-        failed.update(found.failed)
-        dropped[job.number] = found.dropped_rows
-        for at, one in enumerate(found.differences, job.first):
-            early[at][job.number] = one
+        whole.engines |= answers.engines
+        whole.baseline.join(answers.baseline)
+        failed.update(answers.failed)
+        dropped[job.number] = answers.dropped_rows
+        for at, change_difference in enumerate(answers.differences, job.first):
+            early[at][job.number] = change_difference
             while due[at] in early[at]:
                 whole.differences[at].add(early[at].pop(due[at]))
                 due[at] += 1
@@ -240,28 +240,28 @@ def gathered(done: Iterable[tuple[Job, Answers]], what: Comparing, emit: Tell) -
 
 
 def decide_job(job: Job, what: Comparing) -> Answers:
-    """Runs one job. A cycle that cannot be decided again is reported and skipped; bad values end the run."""
+    """Run one job. A cycle that cannot be decided again is reported and skipped; bad values end the run."""
     changes = what.changes[job.first : job.stop]
-    found = Answers([Difference() for _ in changes])
+    answers = Answers([Difference() for _ in changes])
     with _uncollected():
         for case in job.cycles:
-            found.engines.add(case.engine)
+            answers.engines.add(case.engine)
             try:
                 differences = decide_case(case, what.rules, changes, by_task=what.by_task)
             except CannotDecideAgain as error:
-                found.failed.append(f"{case.name}: {error}")
+                answers.failed.append(f"{case.name}: {error}")
                 continue
-            found.baseline.add(case, what.changes[0])
-            for whole, one in zip(found.differences, differences, strict=True):
-                whole.add(one)
+            answers.baseline.add(case, what.changes[0])
+            for whole, cycle_difference in zip(answers.differences, differences, strict=True):
+                whole.add(cycle_difference)
     if isinstance(job.cycles, Dropping):
-        found.dropped_rows = list(job.cycles.dropped_rows)
-    return found
+        answers.dropped_rows = list(job.cycles.dropped_rows)
+    return answers
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No search for unreachable objects: unpacking makes many that are in use, and each search visits all of them."""
+    """Suspend garbage collection: unpacking makes many objects that stay in use and are visited each time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -272,7 +272,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], what: Comparing, ahead: int) -> Iterator[tuple[Job, Answers]]:
-    """The jobs as they complete; only as many are submitted as keep all processes busy."""
+    """Yield the jobs as they complete; only enough to keep all processes busy are submitted at a time."""
     waiting = iter(jobs)
     running: dict[Future[Answers], Job] = {pool.submit(decide_job, job, what): job for job in islice(waiting, ahead)}
     while running:
@@ -284,25 +284,25 @@ def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], what: Comparing, ahead
 
 
 def _on_workers(client: Any, jobs: Iterable[Job], what: Comparing) -> Iterator[tuple[Job, Answers]]:
-    """The jobs as the workers of a cluster finish them; the cycles are read here, and sent to all workers once."""
+    """Yield the jobs as the workers of a cluster finish them; cycles are read here and sent to all workers once."""
     import distributed
 
     compared = client.scatter(what, broadcast=True, hash=False)
     of_future: dict[Any, Job] = {}
-    for _, together in groupby(jobs, attrgetter("number")):
-        some = list(together)
-        cases = list(some[0].cycles)
-        held = client.scatter(cases, broadcast=True, hash=False)
-        read_away = some[0].cycles.dropped_rows if isinstance(some[0].cycles, Dropping) else []
-        for job in some:
-            of_future[client.submit(_decide_held, held, job.first, job.stop, read_away, compared, pure=False)] = job
+    for _, group in groupby(jobs, attrgetter("number")):
+        same_cycles = list(group)
+        cases = list(same_cycles[0].cycles)
+        handles = client.scatter(cases, broadcast=True, hash=False)
+        read_away = same_cycles[0].cycles.dropped_rows if isinstance(same_cycles[0].cycles, Dropping) else []
+        for job in same_cycles:
+            of_future[client.submit(_decide_held, handles, job.first, job.stop, read_away, compared, pure=False)] = job
     as_completed: Any = distributed.as_completed
     for future in as_completed(list(of_future), loop=client.loop):
         yield of_future.pop(future), future.result()
 
 
 def _decide_held(cases: list[Case], first: int, stop: int, dropped_rows: list[str], what: Comparing) -> Answers:
-    """A job whose cycles were read elsewhere."""
-    found = decide_job(Job(0, cases, first, stop), what)
-    found.dropped_rows = dropped_rows
-    return found
+    """Run a job whose cycles were read in another process."""
+    answers = decide_job(Job(0, cases, first, stop), what)
+    answers.dropped_rows = dropped_rows
+    return answers

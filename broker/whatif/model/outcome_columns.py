@@ -1,4 +1,4 @@
-"""What one brokerage decided in one cycle, as columns: one side of a comparison, with the jobs drawn."""
+"""The decisions of one brokerage in one cycle as columns: one side of a comparison, with the jobs drawn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NOBODY = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Drawn:
-    """The jobs of a chunk, and all that decided about them beside what both sides have in common.
+    """The jobs of a chunk, and everything that decided about them apart from what both sides share.
 
     Attributes:
         by: the candidates, their weights and their room; equal bytes give equal jobs.
         at: positions of the candidates that got jobs.
-        jobs: how many each of these got.
+        jobs: how many each of them got.
     """
 
     by: bytes
@@ -31,24 +31,24 @@ class Drawn:
 
 
 class DrawnRows:
-    """The jobs of each chunk; for chunks that the compiled loop placed, they are looked up on access."""
+    """The jobs of each chunk; those of chunks that the compiled loop placed are looked up on access."""
 
     def __init__(self, size: int) -> None:
         self._rows: list[Drawn | None] = [Drawn(b"", NOBODY, NOBODY)] * size
         self._blocks: dict[int, tuple[BlockRows, int]] = {}
 
     def __getitem__(self, row: int) -> Drawn:
-        found = self._rows[row]
-        if found is None:
+        drawn = self._rows[row]
+        if drawn is None:
             block, first = self._blocks[row]
-            found = self._rows[row] = Drawn(b"", *block.given(row - first))
-        return found
+            drawn = self._rows[row] = Drawn(b"", *block.given(row - first))
+        return drawn
 
     def __setitem__(self, row: int, drawn: Drawn) -> None:
         self._rows[row] = drawn
 
     def put_block(self, rows: slice, found: BlockRows) -> None:
-        """The chunks of a block that the compiled loop placed; it is not kept what decided about their jobs."""
+        """Add the chunks of a block that the compiled loop placed; what decided about their jobs is not kept."""
         for at in found.by_loop.tolist():
             self._rows[rows.start + at], self._blocks[rows.start + at] = None, (found, rows.start)
 
@@ -58,11 +58,11 @@ class Side(OutcomeColumns):
     """The outcomes on one side of a comparison."""
 
     def over(self, names: Texts, every: AnyArray) -> Side:
-        """The same over more candidates: those that are new were none here.
+        """The same side over more candidates; the added ones count as no candidates here.
 
         Args:
             names: (Q,) of the candidates.
-            every: (E,) names, sorted, with all of ``names`` among them.
+            every: (E,) sorted names that include all of ``names``.
         """
         at = np.searchsorted(every, names.astype(np.str_))
         shape = (len(self.outcome), len(every))
@@ -72,29 +72,29 @@ class Side(OutcomeColumns):
         return replace(self, chosen=chosen, jobs=jobs, position=position)
 
     def rejections(self) -> dict[str, int]:
-        """Rejected pairs of work and candidate by code, all work together."""
-        # those that nothing rejected come first, and are not looked at
+        """Rejected pairs of work and candidate by code, summed over all work."""
+        # the counts of pairs that nothing rejected come first, and are cut off
         lowest = int(self.position.min(initial=0))
         counts = np.bincount((self.position - lowest).ravel(), minlength=len(self.codes) - lowest)[-lowest:]
-        found: dict[str, int] = {}
+        counts_by_code: dict[str, int] = {}
         for code, count in zip(self.codes, counts.tolist(), strict=True):
             if count:
-                found[code] = found.get(code, 0) + count  # two rules may have one code
-        # what the rules left of work that could not go at all went with it
+                counts_by_code[code] = counts_by_code.get(code, 0) + count  # two rules may have one code
+        # candidates that the rules left for work that could not be brokered at all count by the reason of the work
         passed_over = np.greater(self.position == FEASIBLE, self.chosen)
         for row in np.flatnonzero(passed_over.any(axis=1)).tolist():
             reason = str(self.reason[row])
-            found[reason] = found.get(reason, 0) + int(np.count_nonzero(passed_over[row]))
-        return found
+            counts_by_code[reason] = counts_by_code.get(reason, 0) + int(np.count_nonzero(passed_over[row]))
+        return counts_by_code
 
 
 class SideRows:
-    """A side while it grows, one piece of work after the other.
+    """A side under construction, one piece of work after the other.
 
     Args:
-        size: pieces of work, T.
-        candidates: Q.
-        codes: what may reject, by index.
+        size: number of pieces of work, T.
+        candidates: number of candidates, Q.
+        codes: of everything that may reject, by index.
     """
 
     def __init__(self, size: int, candidates: int, codes: tuple[str, ...]) -> None:
@@ -108,14 +108,14 @@ class SideRows:
     def put(
         self, row: int, what: tuple[str, str], position: AnyArray, chosen: Ints, jobs: tuple[Ints, AnyArray]
     ) -> None:
-        """One piece of work.
+        """Add one piece of work.
 
         Args:
-            row: its place.
+            row: its position.
             what: outcome as in a decision, and why there are no candidates; empty if there are.
             position: (Q,) as in :class:`Side`.
             chosen: positions of the candidates.
-            jobs: positions of those that got jobs, and how many each got.
+            jobs: positions of the candidates that got jobs, and how many each got.
         """
         self._position[row] = position
         self._chosen[row], self._jobs[row] = False, 0
@@ -124,11 +124,11 @@ class SideRows:
         self._outcome[row], self._reason[row] = what
 
     def put_block(self, first: int, block: BlockRows, what: Sequence[tuple[str, str]]) -> None:
-        """The chunks of a block that the compiled loop decided.
+        """Add the chunks of a block that the compiled loop decided.
 
         Args:
-            first: place of the first chunk of the block.
-            block: what was decided.
+            first: position of the first chunk of the block.
+            block: the decided rows.
             what: outcome and reason of each chunk of the block.
         """
         if block.all_by_loop:
@@ -145,37 +145,37 @@ class SideRows:
         self._chosen[chunk + first, candidate] = True
 
     def copy(self, row: int, other: SideRows, feasible: Bools) -> None:
-        """One piece of work, as it is on another side over the same work and candidates.
+        """Copy one piece of work from another side over the same work and candidates.
 
         Args:
-            row: its place.
+            row: its position.
             other: that side.
-            feasible: (Q,) the candidates that were left on both sides when ranking began; what else there is was
-                rejected before, and by the same index on both.
+            feasible: (Q,) the candidates that were left on both sides when ranking began; all others were rejected
+                before, by the same index on both.
         """
         position = other._position[row]
         if self._codes != other._codes:
-            # with other filters than there, what comes behind them has other indices
+            # the other side has other filters, so the codes after them have other indices
             position = np.where(feasible, self._places_of(other._codes)[position], position)
         self._position[row], self._chosen[row] = position, other._chosen[row]
         self._jobs[row] = other._jobs[row]
         self._outcome[row], self._reason[row] = other._outcome[row], other._reason[row]
 
     def _places_of(self, codes: tuple[str, ...]) -> AnyArray:
-        """Where the codes of another side stand here; behind them the marks of pairs without one."""
+        """The indices here of another side's codes, followed by the markers of pairs without a code."""
         if codes not in self._places:
             place = {code: at for at, code in enumerate(self._codes)}
-            found = [*(place.get(code, NOT_A_CANDIDATE) for code in codes), NOT_A_CANDIDATE, FEASIBLE]
-            self._places[codes] = np.array(found, dtype=np.int16)
+            places = [*(place.get(code, NOT_A_CANDIDATE) for code in codes), NOT_A_CANDIDATE, FEASIBLE]
+            self._places[codes] = np.array(places, dtype=np.int16)
         return self._places[codes]
 
     def other_jobs(self, rows: slice, other: SideRows) -> Ints:
-        """Those of some rows whose jobs are not as on another side."""
+        """The rows among ``rows`` whose jobs differ from those on another side."""
         differ: Ints = rows.start + np.flatnonzero((self._jobs[rows] != other._jobs[rows]).any(axis=1))
         return differ
 
     def whole(self) -> Side:
-        """All of them, as one side of a comparison."""
+        """All rows, as one side of a comparison."""
         outcome, reason = texts(self._outcome), texts(self._reason)
         return Side(outcome, reason, self._chosen, self._jobs, self._position, self._codes)
 
@@ -186,7 +186,7 @@ class Compared:
 
     Attributes:
         brokerage: its name.
-        jeditaskid: (T,) whose work it is.
+        jeditaskid: (T,) the task of each piece of work.
         names: (Q,) of the candidates: pseudo-queues or nuclei.
         before: with the tuning and rules of the cycle.
         after: with the proposed ones.

@@ -20,20 +20,20 @@ BEFORE, AFTER = "#7f7f7f", "#1f77b4"
 
 
 class CannotPlot(BrokerError):
-    """The picture cannot be made: the package is not there, or the file cannot be written."""
+    """The picture cannot be drawn: the package is not installed, or the file cannot be written."""
 
 
 class UnknownFormat(BrokerError):
-    """A file whose name ends in none of the formats."""
+    """The suffix of the file is none of the supported formats."""
 
     exit_status = WRONG_USAGE
 
 
 def check_plot(file: Path) -> None:
-    """Refuse what :func:`save` would refuse, before anything is decided.
+    """Check that a picture can be drawn and has a supported format, before anything is decided.
 
     Raises:
-        UnknownFormat: the name of the file says no known format.
+        UnknownFormat: the suffix of the file is no known format.
         CannotPlot: matplotlib is not installed.
     """
     if file.suffix.lower() not in FORMATS:
@@ -44,7 +44,7 @@ def check_plot(file: Path) -> None:
 
 
 def plot_difference(found: Difference, file: Path) -> None:
-    """The two distributions of each brokerage: a row of the picture is a brokerage.
+    """Draw the two distributions of each brokerage, one brokerage a row.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
@@ -95,9 +95,9 @@ def _bars(axes: Axes, labels: Sequence[str], before: Sequence[float], after: Seq
 def plot_sweep(
     labels: Sequence[str], series: dict[str, Sequence[float]], title: str, file: Path, in_force: float | None = None
 ) -> None:
-    """One line a figure over the points of a grid, each in a picture of its own, one below the other.
+    """Draw each figure as a line over the points of a grid, one chart below the other.
 
-    ``in_force`` is the place of the value in force among the points, where a line is drawn.
+    ``in_force`` is the position of the value in force among the points, where a vertical line is drawn.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
@@ -119,12 +119,12 @@ def plot_sweep(
 
 
 def plain_label(text: str) -> str:
-    """A text in which nothing is taken for a formula."""
+    """Escape a text so that nothing in it is read as a formula."""
     return text.replace("$", r"\$")
 
 
 def new_figure(rows: int, columns: int) -> tuple[Figure, Any]:
-    """An empty picture with its axes in rows and columns.
+    """An empty figure with its axes in rows and columns.
 
     Raises:
         CannotPlot: matplotlib is not installed.
@@ -142,7 +142,7 @@ def new_figure(rows: int, columns: int) -> tuple[Figure, Any]:
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Write the picture in the format that the name of the file says.
+    """Write the picture in the format given by the suffix of the file.
 
     Raises:
         CannotPlot: the file cannot be written.

@@ -1,7 +1,7 @@
-"""What is different for each task, added up over cycles as columns of numbers; objects are made of it at the end. Pure.
+"""The differences of each task, summed over cycles as columns of numbers and turned into objects at the end. Pure.
 
-Where most decisions differ, an object for each task of each cycle took longer than placing its jobs: to make, to hand
-from one process to another, and to add up.
+Where most decisions differ, one object for each task of each cycle took longer to create, to pass between processes
+and to sum than placing the task's jobs.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from broker.whatif.model.outcome_columns import Compared, Side
 NEVER_A_CANDIDATE = "not_a_candidate"
 
 Word = str | tuple[str, str]
-#: What is counted for each task, by number.
+#: The figures that are counted for each task, by number.
 DECISIONS, CANDIDATES_BEFORE, CANDIDATES_AFTER, LOSES_LAST, GAINS_FIRST = range(5)
-#: Entries that are collected before they are added up, as long as there are no more of them than were added up before.
+#: Entries are summed once there are more of them than this, and more than the last sum has.
 COLLECTED = 200_000
 
 
 @dataclass
 class TaskDifference:
-    """What is different for one task at one brokerage, over all cycles and chunks in which anything is.
+    """The differences of one task at one brokerage, over all cycles and chunks with any difference.
 
     Attributes:
         decisions: decisions that are different.
         outcomes: how often which outcome became which.
         gained: queues that become candidates, with the code that kept each out before, in the last decision.
-        lost: queues that are candidates no more, with the code that keeps each out.
+        lost: queues that are no longer candidates, with the code that keeps each out.
         loses_last_queue: in some cycle it had candidates and has none.
         gains_first_queue: in some cycle it had no candidates and has some.
-        candidates: candidates of these decisions before and after, added up.
+        candidates: total candidates of these decisions before and after.
         jobs_before: jobs of these decisions by queue.
         jobs_after: the same with the change.
     """
@@ -58,7 +58,7 @@ class Entries(NamedTuple):
 
     Attributes:
         task: its number.
-        word: number of the word, or of what is counted.
+        word: number of the word, or of the counted figure.
         value: a count, or the number of another word.
     """
 
@@ -68,12 +68,12 @@ class Entries(NamedTuple):
 
 
 class TaskColumns(NamedTuple):
-    """What is different for the tasks of one brokerage.
+    """The differences of the tasks of one brokerage.
 
     Attributes:
         words: names of queues, codes, and pairs of outcomes, by number.
-        counts: by task and :data:`DECISIONS` and so on.
-        outcomes: by task and pair of outcomes, decisions.
+        counts: by task and figure, such as :data:`DECISIONS`.
+        outcomes: decisions by task and pair of outcomes.
         jobs_before: by task and queue.
         jobs_after: by task and queue.
         gained: by task and queue, the code that kept it out; the last of several.
@@ -90,17 +90,17 @@ class TaskColumns(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Entries of all kinds."""
+        """The number of entries of all kinds."""
         return sum(len(one.task) for one in self[1:])
 
     def tasks_with(self, what: int) -> list[int]:
-        """Tasks for which something is counted, each once."""
-        found: list[int] = np.unique(self.counts.task[self.counts.word == what]).tolist()
-        return found
+        """Tasks that have the figure ``what``, each once."""
+        tasks: list[int] = np.unique(self.counts.task[self.counts.word == what]).tolist()
+        return tasks
 
 
 class TaskSums:
-    """Columns of many cycles; they are added up when there are enough of them, and when somebody asks.
+    """Columns of many cycles, summed when there are enough of them or the sum is read.
 
     Args:
         collected: of any number of cycles.
@@ -111,32 +111,32 @@ class TaskSums:
         self._size = self._summed = 0
 
     def add(self, other: TaskSums) -> None:
-        """Add what was found in other cycles."""
+        """Add the columns of other cycles."""
         self._collected += other._collected
         self._size += sum(one.size + len(one.words) for one in other._collected)
         if self._size > max(COLLECTED, self._summed):
             self.whole()
 
     def whole(self) -> TaskColumns:
-        """All added up: each task and word once, in ascending order of tasks."""
+        """The sum: each task and word once, in ascending order of tasks."""
         if len(self._collected) != 1 or self._size or not self._summed:
             self._collected = [_added(self._collected)]
             self._size, self._summed = 0, self._collected[0].size
         return self._collected[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Added up, for another process."""
+        """Pickle the sum, for another process."""
         return TaskSums, ((self.whole(),),)
 
     def objects(self) -> dict[int, TaskDifference]:
         """Differences by task, as :class:`TaskDifference` objects."""
         whole = self.whole()
-        found: dict[int, TaskDifference] = {}
+        differences: dict[int, TaskDifference] = {}
         counts: dict[int, list[int]] = {}
         for task, what, count in _entries(whole.counts):
             counts.setdefault(task, [0] * 5)[what] = count
         for task, (decisions, before, after, loses, gains) in counts.items():
-            found[task] = TaskDifference(
+            differences[task] = TaskDifference(
                 decisions=decisions,
                 loses_last_queue=loses > 0,
                 gains_first_queue=gains > 0,
@@ -144,15 +144,15 @@ class TaskSums:
             )
         for name in ("outcomes", "jobs_before", "jobs_after"):
             for task, word, count in _entries(getattr(whole, name)):
-                getattr(found[task], name)[whole.words[word]] = count
+                getattr(differences[task], name)[whole.words[word]] = count
         for name in ("gained", "lost"):
             for task, word, code in _entries(getattr(whole, name)):
-                getattr(found[task], name)[whole.words[word]] = whole.words[code]
-        return found
+                getattr(differences[task], name)[whole.words[word]] = whole.words[code]
+        return differences
 
 
 def changed_tasks(compared: Compared, rows: Ints) -> TaskColumns:
-    """What is different for the tasks of some rows, not yet added up."""
+    """The differences of the tasks of some rows, not yet summed."""
     before, after, task = compared.before, compared.after, compared.jeditaskid[rows]
     words = _Words(compared.names.tolist())
     had, has = before.chosen[rows], after.chosen[rows]
@@ -179,7 +179,7 @@ def last_queues(compared: Compared) -> tuple[Ints, Ints]:
 
 
 class _Words:
-    """Words by number: the names of candidates by their positions, then what comes."""
+    """Words by number: the names of candidates by position, then further words in order of arrival."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._number: dict[Word, int] = {name: at for at, name in enumerate(names)}
@@ -211,7 +211,7 @@ def _jobs(side: Side, rows: Ints, task: Ints) -> Entries:
 
 
 def _why_not(side: Side, rows: Ints, task: Ints, pairs: AnyArray, words: _Words) -> Entries:
-    """The code of what rejected each of some pairs of the rows and candidates; else why the work has no candidates."""
+    """The code that rejected each of the pairs of row and candidate; else the reason why the work has no candidates."""
     row, candidate = _row_and_column(np.flatnonzero(pairs), pairs.shape[1])
     position = side.position[rows[row], candidate]
     by_position = words.numbers((*side.codes, NEVER_A_CANDIDATE))
@@ -231,17 +231,17 @@ def _joined(entries: Sequence[Entries]) -> Entries:
 
 
 def _added(collected: Sequence[TaskColumns]) -> TaskColumns:
-    """Columns of several cycles, in their order, as those of one."""
+    """Merge the columns of several cycles, in their order, into one."""
     words = _Words(())
     maps = [words.numbers(one.words) for one in collected]
     counts = _summed(_joined([NOTHING, *(one.counts for one in collected)]))
 
     def renumbered(name: str, *, codes: bool = False) -> Entries:
-        found = [NOTHING]
+        entries = [NOTHING]
         for one, numbers in zip(collected, maps, strict=True):
             task, word, value = getattr(one, name)
-            found.append(Entries(task, numbers[word], numbers[value] if codes else value))
-        return _joined(found)
+            entries.append(Entries(task, numbers[word], numbers[value] if codes else value))
+        return _joined(entries)
 
     sums = (_summed(renumbered(name)) for name in ("outcomes", "jobs_before", "jobs_after"))
     lasts = (_last(renumbered(name, codes=True)) for name in ("gained", "lost"))
@@ -265,7 +265,7 @@ def _last(entries: Entries) -> Entries:
 
 
 def _grouped(entries: Entries) -> tuple[Entries, Ints]:
-    """By task, then word, those of one pair in their order; and where each pair begins."""
+    """The entries by task, then word, with entries of a pair in their given order; and where each pair begins."""
     number = np.unique(entries.task, return_inverse=True)[1]
     pair = number * (int(entries.word.max(initial=0)) + 1) + entries.word
     order = np.argsort(pair, kind="stable")

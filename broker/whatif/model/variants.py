@@ -1,7 +1,7 @@
-"""One side of a comparison of a job brokerage: a stored cycle decided and its jobs given out, without the explanation.
+"""One side of a comparison of a job brokerage: a stored cycle decided and its jobs assigned, without explanations.
 
-Jobs are cut and drawn only where it is not known already what comes of it: where all that decides about the draws of a
-chunk is as on a side that is known, so are its jobs.
+Jobs are cut and drawn only where the result is not known yet: a chunk whose draws depend on the same values as on a
+known side gets the same jobs.
 """
 
 from __future__ import annotations
@@ -26,27 +26,26 @@ from broker.gdpconfig import Tuning
 from broker.whatif.model.compiled_blocks import BlockRows, CompiledBlocks
 from broker.whatif.model.outcome_columns import NOBODY, Drawn, DrawnRows, SideRows
 
-#: Outcomes of which it is written what jobs there were; a chunk that was skipped in the end had others.
+#: Outcomes whose jobs are stored as drawn; a chunk that was skipped in the end had others.
 _COMPARED = ("brokered", "pending")
 
 
 Judged = tuple[AnyArray | RowsByKind, ...]
-"""All that decides about the chunks of a block beside what is placed, as :meth:`JobCycle.judged` says."""
+"""Everything apart from the placed load that decides about the chunks of a block; see :meth:`JobCycle.judged`."""
 Known = Callable[[int, Ints, bytes], tuple[Ints, Ints] | None]
-"""What is known of the jobs of a chunk, by its row, its candidates and what decides about them: where they go and how
-many."""
+"""The known jobs of a chunk, by its row, its candidates and what decides about them: positions and numbers of jobs."""
 
 
 @dataclass(frozen=True)
 class JobSide:
-    """A side with all that another one may have in common with it.
+    """A side with everything that another side may share with it.
 
     Attributes:
-        rows: what was decided of each chunk so far.
+        rows: the decisions on the chunks so far.
         drawn: the jobs of each chunk.
-        judged: of each block, all that decides about its chunks beside what is placed.
-        blocked: for each chunk why it cannot go whatever the queues are, empty if it can.
-        drawn_blocks: by the chunks of a block, whether all its jobs are those that come of it by drawing and cutting.
+        judged: for each block, everything apart from the placed load that decides about its chunks.
+        blocked: for each chunk, why it cannot be brokered whatever the queues are; empty if it can.
+        drawn_blocks: by the rows of a block, whether all its jobs result from drawing and cutting.
     """
 
     rows: SideRows
@@ -57,19 +56,19 @@ class JobSide:
 
 
 class Deciding:
-    """A side that is decided block by block, in order; each chunk finds what those before it have placed.
+    """A side that is decided block by block, in order; each chunk meets the load placed by those before it.
 
     Args:
         cycle: over the chunks.
         batch: the same chunks, with what is needed to cut them.
         seed: of the cycle.
-        counts: (T,) jobs of each chunk, where it was not stored how it is cut.
-        known: asked before jobs are cut.
-        other: a side over the same snapshot and chunks on which what is placed acts as here, decided before this one or
-            block for block ahead of it; what is the same there is not decided again.
-        loop: the cycle as the compiled loop takes it; None where it does not.
-        follows: the side whose jobs are ``known``; None where these are not of another side.
-        first: the side that is decided ahead of this one, of which the flat form of blocks is taken over.
+        counts: (T,) jobs of each chunk whose cut was not stored.
+        known: consulted before jobs are cut.
+        other: a side over the same snapshot and chunks on which placed load acts as here, decided before this one or
+            one block ahead of it; what is the same there is not decided again.
+        loop: the cycle as the compiled loop takes it; None where the loop cannot run it.
+        follows: the side whose jobs are ``known``; None where they are not those of another side.
+        first: the side decided ahead of this one, whose flat form of blocks is reused.
     """
 
     def __init__(
@@ -88,9 +87,9 @@ class Deciding:
         self.loop = loop
         beside = None if first is None else first._loop
         self._loop: CompiledBlocks | None = None if loop is None else CompiledBlocks(loop, beside)
-        self._made = _Columns(cycle, batch, seed, counts, known)
-        self._elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
-        self.side = JobSide(self._made.rows, self._made.drawn, [], self._made.blocked)
+        self._columns = _Columns(cycle, batch, seed, counts, known)
+        self._other_keys: set[int] = set()  # accounting keys whose jobs differ from those on the other side
+        self.side = JobSide(self._columns.rows, self._columns.drawn, [], self._columns.blocked)
 
     def decide_all(self) -> None:
         """Decide all chunks of the cycle."""
@@ -98,11 +97,11 @@ class Deciding:
             self.decide(block)
 
     def decide(self, block: Block) -> None:
-        """The chunks of the next block."""
-        cycle, made, other = self.cycle, self._made, self._other
+        """Decide the chunks of the next block."""
+        cycle, columns, other = self.cycle, self._columns, self._other
         rows, judged = range(block.rows.start, block.rows.stop), self.side.judged
         judged.append(cycle.judged(block))
-        made.blocked[block.rows] = [cycle.blocked(row) for row in rows]
+        columns.blocked[block.rows] = [cycle.blocked(row) for row in rows]
         theirs = None if other is None else other.judged[len(judged) - 1]
         by_loop = not self._is_copied(block, theirs) and self._decide_by_loop(block)
         self.side.drawn_blocks[rows.start, rows.stop] = by_loop
@@ -114,78 +113,78 @@ class Deciding:
         for row in rows:
             tag = cycle.accounting_of(row)
             if other is None or alike is None:
-                made.decide(block, row)
-            elif alike[row - rows.start] and other.blocked[row] == made.blocked[row] and tag not in self._elsewhere:
-                made.copy(row, other, block)
+                columns.decide(block, row)
+            elif alike[row - rows.start] and other.blocked[row] == columns.blocked[row] and tag not in self._other_keys:
+                columns.copy(row, other, block)
             else:
-                made.decide(block, row)
-                if not _same_jobs(made.drawn[row], other.drawn[row]):
-                    self._elsewhere.add(tag)
-            cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
+                columns.decide(block, row)
+                if not _same_jobs(columns.drawn[row], other.drawn[row]):
+                    self._other_keys.add(tag)
+            cycle.add_load(row, columns.drawn[row].at, columns.drawn[row].jobs)
 
     def _is_copied(self, block: Block, theirs: Judged | None) -> bool:
         """Whether all chunks of a block are as on the other side."""
         if self._other is None or theirs is None or not _all_alike(theirs, self.side.judged[-1]):
             return False
-        same = self._other.blocked[block.rows] == self._made.blocked[block.rows]
+        same = self._other.blocked[block.rows] == self._columns.blocked[block.rows]
         rows = range(block.rows.start, block.rows.stop)
-        return same and self._elsewhere.isdisjoint(map(self.cycle.accounting_of, rows))
+        return same and self._other_keys.isdisjoint(map(self.cycle.accounting_of, rows))
 
     def _decide_by_loop(self, block: Block) -> bool:
-        """Whether the compiled loop has decided the block.
+        """Decide the block by the compiled loop; return whether it could.
 
-        Not where jobs are known to be others than those that would be drawn now: the chunks behind them find those.
+        It cannot where the known jobs differ from those that would be drawn now: later chunks meet the known ones.
         """
         rows = (block.rows.start, block.rows.stop)
         if self._loop is None or (self._follows is not None and not self._follows.drawn_blocks.get(rows, False)):
             return False
-        made, own = self._made, self.cycle.of_its_own(block)
+        columns, own = self._columns, self.cycle.of_its_own(block)
 
         def alone(row: int) -> None:
-            made.decide(own, row)
-            self.cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
+            columns.decide(own, row)
+            self.cycle.add_load(row, columns.drawn[row].at, columns.drawn[row].jobs)
 
-        found = self._loop.decide(block, alone)
-        if isinstance(self._known, AsStored) and not self._known.agrees_with(rows[0], found):
+        block_rows = self._loop.decide(block, alone)
+        if isinstance(self._known, AsStored) and not self._known.agrees_with(rows[0], block_rows):
             self._loop.take_back()
             return False
-        made.put_block(block.rows, found)
+        columns.put_block(block.rows, block_rows)
         if self._other is not None:
-            for row in made.rows.other_jobs(block.rows, self._other.rows).tolist():
-                self._elsewhere.add(self.cycle.accounting_of(row))
+            for row in columns.rows.other_jobs(block.rows, self._other.rows).tolist():
+                self._other_keys.add(self.cycle.accounting_of(row))
         return True
 
 
 def decide_together(before: Deciding, others: Sequence[Deciding], *, known: bool) -> None:
-    """Decide several sides block by block: what they have in common is judged once for each block.
+    """Decide several sides block by block; what they share is judged once for each block.
 
     Args:
         before: the first side.
         others: sides over the same chunks.
-        known: whether the first side was decided.
+        known: whether the first side is already decided.
     """
     blocks = list(before.cycle.block_rows())
-    beside = [one for one in others if list(one.cycle.block_rows()) == blocks]
-    common = [before.cycle.alike(one.cycle) for one in beside]
-    shares = sum(one.facts for one in common) > int(known)
-    # where all filters say the same together, none has to be asked about what another one rejects
-    apart = not all(one.filters for one in common)
+    beside = [side for side in others if list(side.cycle.block_rows()) == blocks]
+    common = [before.cycle.alike(side.cycle) for side in beside]
+    shares = sum(side.facts for side in common) > int(known)
+    # where all sides share their filters, no filter has to judge what another one rejects
+    apart = not all(side.filters for side in common)
     for rows in blocks:
         kept = KeptAnswers(filters={} if apart else None)
         own = before.cycle.evaluate_block(rows, kept) if shares or not known else None
         # all sides judge the block before any of them decides on it
-        theirs = [one.cycle.evaluate_block(rows, kept.alike(what)) for one, what in zip(beside, common, strict=True)]
+        theirs = [side.cycle.evaluate_block(rows, kept.alike(what)) for side, what in zip(beside, common, strict=True)]
         if own is not None and not known:
             before.decide(own)
-        for one, block in zip(beside, theirs, strict=True):
-            one.decide(block)
-    for one in others:
-        if one not in beside:
-            one.decide_all()
+        for side, block in zip(beside, theirs, strict=True):
+            side.decide(block)
+    for side in others:
+        if side not in beside:
+            side.decide_all()
 
 
 class _Columns:
-    """A side while it grows, row by row."""
+    """A side under construction, row by row."""
 
     def __init__(self, cycle: JobCycle, batch: StoredChunks, seed: int, counts: Sequence[int], known: Known) -> None:
         self._cycle, self._seed, self._counts, self._known = cycle, seed, counts, known
@@ -205,12 +204,12 @@ class _Columns:
         self.drawn[row] = one
 
     def copy(self, row: int, other: JobSide, block: Block) -> None:
-        """A row of a block, as it is on another side."""
+        """Copy a row of a block from another side."""
         self.rows.copy(row, other.rows, block.evaluation.feasible[row - block.rows.start])
         self.drawn[row] = other.drawn[row]
 
     def put_block(self, rows: slice, found: BlockRows) -> None:
-        """The rows that the compiled loop decided; of their jobs it is not kept what decided about them."""
+        """Add the rows that the compiled loop decided; what decided about their jobs is not kept."""
         reasons = enumerate(found.reasons(self.blocked[rows]), rows.start)
         outcomes = [(self._cycle.outcome(row, reason), reason) for row, reason in reasons]
         self.rows.put_block(rows.start, found, outcomes)
@@ -218,7 +217,7 @@ class _Columns:
 
 
 def _all_alike(one: Judged, two: Judged) -> bool:
-    """Whether all rows are equal in all columns; the first column that is not says no."""
+    """Whether all rows are equal in all columns; stops at the first column that differs."""
     return len(one) == len(two) and all(
         _is_same(mine, theirs) or np.array_equal(_of_pairs(mine), _of_pairs(theirs))
         for mine, theirs in zip(one, two, strict=True)
@@ -231,7 +230,7 @@ def _alike(one: Judged, two: Judged) -> Bools | None:
         return None
     alike = np.ones(two[0].shape[0], dtype=np.bool_)
     for mine, theirs in zip(one, two, strict=True):
-        # most were worked out once for both sides
+        # most columns were computed once for both sides
         if not _is_same(mine, theirs):
             alike &= (_of_pairs(mine) == _of_pairs(theirs)).all(axis=1)
     return alike
@@ -242,7 +241,7 @@ def _of_pairs(values: AnyArray | RowsByKind) -> AnyArray:
 
 
 def _is_same(one: AnyArray | RowsByKind, two: AnyArray | RowsByKind) -> bool:
-    """Whether two are one, or arrays that look at the same memory in the same way."""
+    """Whether both are the same object, or arrays that view the same memory in the same way."""
     if isinstance(one, RowsByKind) or isinstance(two, RowsByKind):
         return one is two
     mine, theirs = one.__array_interface__, two.__array_interface__
@@ -260,9 +259,9 @@ def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: i
     best = ranking.chosen
     parts = (result.chosen, ranking.weight[best], ranking.bootstrap[best], *cycle.room_depends_on(result))
     by = b"".join(part.tobytes() for part in parts)
-    found = known(result.row, result.chosen, by)
-    if found is not None:
-        return Drawn(by, *found)
+    jobs_of_known = known(result.row, result.chosen, by)
+    if jobs_of_known is not None:
+        return Drawn(by, *jobs_of_known)
     if maker is not None:
         counted = maker.count(result, seed)
     else:
@@ -270,11 +269,11 @@ def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: i
         draw_jobs(cycle, result, source, seed)
         counted = {int(result.chosen[place]): jobs for place, jobs in source.made.items()}
     at = sorted(counted)
-    return Drawn(by, np.array(at, dtype=np.int64), np.array([counted[one] for one in at], dtype=np.int64))
+    return Drawn(by, np.array(at, dtype=np.int64), np.array([counted[position] for position in at], dtype=np.int64))
 
 
 class AsStored:
-    """Jobs as they were written, where they can have come of the candidates; a :data:`Known`.
+    """Jobs as they were stored, where the candidates can have got them; a :data:`Known`.
 
     Args:
         names: of the candidates.
@@ -287,18 +286,18 @@ class AsStored:
 
     @cached_property
     def jobs(self) -> AnyArray:
-        """(T, Q) the jobs of every chunk, those at candidates that are none now left out."""
-        found = np.zeros((len(self._stored), len(self._place)), dtype=np.int32)
+        """(T, Q) the jobs of every chunk, without those at queues that are no longer candidates."""
+        table = np.zeros((len(self._stored), len(self._place)), dtype=np.int32)
         jobs_at = np.array([len(one.assigned) for one in self._stored], dtype=np.int64)
         row = np.repeat(np.arange(len(self._stored)), jobs_at)
         pairs = [pair for one in self._stored for pair in one.assigned.items()]
         at = np.array([self._place.get(name, -1) for name, _ in pairs], dtype=np.int64)
         count = np.array([jobs for _, jobs in pairs], dtype=np.int32)
-        found[row[at >= 0], at[at >= 0]] = count[at >= 0]
-        return found
+        table[row[at >= 0], at[at >= 0]] = count[at >= 0]
+        return table
 
     def __call__(self, row: int, chosen: Ints, by: bytes) -> tuple[Ints, Ints] | None:
-        """The jobs of a chunk; None where it is not known what they were."""
+        """The jobs of a chunk; None where they are not known."""
         decided = self._stored[row]
         if decided.outcome not in _COMPARED or (not decided.assigned and decided.reason != CANDIDATES_FULL):
             return None
@@ -309,8 +308,8 @@ class AsStored:
         return np.array(at, dtype=np.int64), np.array([jobs[one] for one in at], dtype=np.int64)
 
     def agrees_with(self, first: int, found: BlockRows) -> bool:
-        """Whether these are the jobs that came of a block whose chunks begin at row ``first``."""
-        # where all jobs are at the same candidates, nothing else can have been written
+        """Whether these are the jobs of the block ``found``, whose chunks begin at row ``first``."""
+        # where all jobs are at the same candidates, nothing else can have been stored
         other = (self.jobs[first : first + len(found.jobs)] != found.jobs).any(axis=1) & (found.chosen > 0)
         for at in found.by_loop[other[found.by_loop]].tolist():
             jobs = self(first + at, found.place[at, : found.chosen[at]], b"")
@@ -320,10 +319,10 @@ class AsStored:
 
 
 def as_before(before: DrawnRows, same_limits: bool) -> Known:
-    """Jobs as on another side, where the draws depend on nothing else there.
+    """Jobs as on another side, where the draws depend on the same values as there.
 
     Args:
-        before: of that side, one a chunk.
+        before: the jobs of that side, one entry a chunk.
         same_limits: whether the queues let jobs be as large as there.
     """
 
@@ -335,19 +334,19 @@ def as_before(before: DrawnRows, same_limits: bool) -> Known:
 
 
 def nothing_known(row: int, chosen: Ints, by: bytes) -> None:
-    """All jobs are cut and drawn."""
+    """Know no jobs: all of them are cut and drawn."""
 
 
 def limits_of(tuning: Tuning) -> tuple[bool, ...]:
-    """Which limits of queues the tuning tightens: jobs are cut by them."""
+    """Which limits of queues the tuning tightens; jobs are cut by them."""
     view = tuning.only(tuple(TIGHTENING_KEYS))
     return tuple(view.flag(key) for key in TIGHTENING_KEYS)
 
 
 def job_counts(batch: StoredChunks, stored: Sequence[StoredOutcome]) -> list[int]:
-    """(T,) jobs to give out of each chunk that cannot be cut: as many as there were, else one for each file."""
+    """(T,) jobs to assign for each chunk that cannot be cut: as many as were stored, else one for each file."""
     files = batch.stored.work.chunks.n_files.tolist()
-    return [sum(one.assigned.values()) or max(1, int(count)) for one, count in zip(stored, files, strict=True)]
+    return [sum(outcome.assigned.values()) or max(1, int(count)) for outcome, count in zip(stored, files, strict=True)]
 
 
 @dataclass
@@ -355,8 +354,8 @@ class CountedJobs:
     """A number of jobs, regardless of their kind.
 
     Attributes:
-        left: jobs that are still to be given.
-        made: jobs by candidate, by its place among those of the chunk.
+        left: jobs still to be assigned.
+        made: jobs by candidate, as its position among those of the chunk.
     """
 
     left: int
@@ -368,19 +367,19 @@ class CountedJobs:
         return self.left > 0
 
     def make(self, candidate: int, count: int) -> int:
-        """Give up to ``count`` jobs to a candidate."""
-        given = min(count, self.left)
-        self._add(candidate, given)
-        self._last = candidate, given
-        return given
+        """Assign up to ``count`` jobs to a candidate."""
+        jobs = min(count, self.left)
+        self._add(candidate, jobs)
+        self._last = candidate, jobs
+        return jobs
 
     def take_back(self) -> None:
         """Undo the last call of :meth:`make`."""
-        candidate, given = self._last
-        self._add(candidate, -given)
+        candidate, jobs = self._last
+        self._add(candidate, -jobs)
 
     def holders_of_next(self) -> Bools | None:
-        """Nobody knows where the input is."""
+        """None: the location of the input is not known."""
         return None
 
     def _add(self, candidate: int, jobs: int) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of what came of a run: the curve of a sweep, and jobs of queues before and after a change."""
+"""Pictures of the results of a run: the curves of a sweep, and the jobs of queues before and after a change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Slope:
 
 
 def slopes(title: str, lines: Sequence[Slope]) -> Markup:
-    """A row a queue: from where a ring is to where a dot is, in colours of gain and loss."""
+    """One row for each queue: a line from a ring (before) to a dot (after), in colours of gain and loss."""
     largest = nice_limit(max((max(line.before, line.after) for line in lines), default=0.0))
     rows = []
     for line in lines:
@@ -49,7 +49,7 @@ def slopes(title: str, lines: Sequence[Slope]) -> Markup:
 
 
 def _inside(value: float, largest: float) -> str:
-    """A place in the picture that leaves a dot its width."""
+    """A position in the picture that leaves room for a dot at both ends."""
     return part(0.02 * largest + 0.96 * value, largest)
 
 
@@ -62,15 +62,15 @@ MOST_QUEUES = 14
 
 @dataclass(frozen=True)
 class Point:
-    """What one value of a sweep does, over all brokerages.
+    """The effects of one value of a sweep, over all brokerages.
 
     Attributes:
         value: of the key.
         moved: jobs that would be placed elsewhere.
-        candidates: in the mean of a decision.
-        losing: tasks that would have no queue any more.
+        candidates: mean number in a decision.
+        losing: tasks that would lose their last queue.
         changed: decisions that would be different.
-        decisions: that were made again.
+        decisions: number of decisions that were made again.
     """
 
     value: float
@@ -82,13 +82,13 @@ class Point:
 
 
 def points_of(result: Mapping[str, Any] | None) -> list[Point]:
-    """The points of a sweep of one key whose values are numbers, by value; none of any other result."""
-    found = []
+    """The points of a sweep of one key whose values are numbers, by value; empty for any other result."""
+    points = []
     for point in (result or {}).get("points", ()):
         (value,) = point["set"].values() if len(point["set"]) == 1 else (None,)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            found.append(_point(float(value), point["totals"]))
-    return sorted(found, key=lambda one: one.value)
+            points.append(_point(float(value), point["totals"]))
+    return sorted(points, key=lambda one: one.value)
 
 
 def _point(value: float, totals: Sequence[Mapping[str, Any]]) -> Point:
@@ -105,25 +105,25 @@ def _point(value: float, totals: Sequence[Mapping[str, Any]]) -> Point:
 
 
 def curves(key: str, unit: str, points: Sequence[Point], in_force: float | None) -> list[tuple[str, Markup]]:
-    """A curve for each effect, with what it is called; none without points."""
+    """The name and curve of each effect; empty without points."""
     effects = (
         ("jobs that would be placed elsewhere", "good", [(one.value, float(one.moved)) for one in points]),
         ("queues left for a decision, in the mean", "wait", [(one.value, one.candidates) for one in points]),
         ("tasks that would have no queue any more", "lost", [(one.value, float(one.losing)) for one in points]),
     )
     return [
-        (name, curve(f"{key}: {name}; {_said(found)}", unit, [Line(name, class_, found)], in_force))
-        for name, class_, found in effects
-        if found
+        (name, curve(f"{key}: {name}; {_values_text(values)}", unit, [Line(name, class_, values)], in_force))
+        for name, class_, values in effects
+        if values
     ]
 
 
-def _said(points: Sequence[tuple[float, float]]) -> str:
+def _values_text(points: Sequence[tuple[float, float]]) -> str:
     return ", ".join(f"{y:.4g} at {x:g}" for x, y in points)
 
 
 def before_and_after(result: Mapping[str, Any] | None) -> Markup | None:
-    """The jobs of the queues for which most becomes different; None of a result that compares none."""
+    """The jobs of the queues that change most; None for a result that compares no jobs."""
     before: defaultdict[str, int] = defaultdict(int)
     after: defaultdict[str, int] = defaultdict(int)
     for total in (result or {}).get("totals", ()):

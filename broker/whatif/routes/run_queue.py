@@ -1,4 +1,4 @@
-"""Runs take their turn: a few at a time, each in a process of its own that can be ended."""
+"""The queue of runs: a few run at a time, each in a process of its own that can be ended."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ TELL_EVERY_S = 0.3
 
 
 class CancelledRun(Exception):
-    """Somebody wants the run no longer."""
+    """The run was cancelled."""
 
 
 def main(url: str, names: Names, run: int, now: datetime, config: Path | None) -> None:
-    """Do run number ``run`` of the database at ``url`` and keep what came of it."""
+    """Do run number ``run`` of the database at ``url`` and store its result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with guarded(Database(url, names, application_name="gridbroker run", pool_size=1)) as database:
         with database.begin() as connection:
-            found = runs.find(connection, run)
-        if found is None:
+            stored = runs.find(connection, run)
+        if stored is None:
             return
-        state, result, problem = _done(database, found, now, config)
+        state, result, problem = _done(database, stored, now, config)
         with database.begin() as connection:
             runs.end(connection, run, state, result, problem)
 
 
 def _done(
-    database: Database, found: runs.Run, now: datetime, config: Path | None
+    database: Database, stored: runs.Run, now: datetime, config: Path | None
 ) -> tuple[runs.State, Any, dict[str, Any] | None]:
-    told_s = [float("-inf")]
+    reported_s = [float("-inf")]
 
     def report_progress(done: int, total: int) -> None:
-        if time.monotonic() - told_s[0] < TELL_EVERY_S and done < total:
+        if time.monotonic() - reported_s[0] < TELL_EVERY_S and done < total:
             return
-        told_s[0] = time.monotonic()
+        reported_s[0] = time.monotonic()
         with database.begin() as connection:
-            if not runs.note_progress(connection, found.id, done, total):
+            if not runs.note_progress(connection, stored.id, done, total):
                 raise CancelledRun
 
     try:
-        asked = long_runs.KINDS[found.kind].model_validate(found.asked)
+        asked = long_runs.KINDS[stored.kind].model_validate(stored.asked)
         return "done", plain(long_runs.run(database, asked, now, config, report_progress)), None
     except CancelledRun:
         return "cancelled", None, None
@@ -76,7 +76,7 @@ STOP_WITHIN_S = 5.0
 
 
 class RunQueue:
-    """Takes runs that wait, and looks after the processes that do them.
+    """Starts waiting runs and supervises their processes.
 
     Args:
         api: of the application.
@@ -91,7 +91,7 @@ class RunQueue:
         self._holder = f"{socket.gethostname()}:{os.getpid()}"
 
     def start(self) -> None:
-        """Begin to take runs."""
+        """Start the thread that takes runs."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -99,7 +99,7 @@ class RunQueue:
         self._wake.set()
 
     def stop(self) -> None:
-        """Take no more, and end those that are under way."""
+        """Take no more runs, and end those that are running."""
         self._ending.set()
         self._wake.set()
         self._thread.join(STOP_WITHIN_S * 2)
@@ -141,7 +141,7 @@ class RunQueue:
             self._end(run, process, "cancelled", None)
 
     def _end(self, run: int, process: BaseProcess, state: runs.State, problem: dict[str, str] | None) -> None:
-        """End the process of a run; what it has written of its end by itself stays."""
+        """End the process of a run; an end that the process has stored itself stays."""
         process.join(0.1)
         if process.is_alive():
             process.terminate()

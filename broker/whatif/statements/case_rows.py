@@ -1,4 +1,4 @@
-"""A stored cycle with all that is needed to decide it again, read from a database."""
+"""Read a stored cycle with everything needed to decide it again from a database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_ORIGIN = ("decided_at", "engine", "seed")
 
 
 class NothingStored(NotFound):
-    """No stored cycle is what was asked for."""
+    """No stored cycle matches the request."""
 
 
 def read_case(connection: sa.Connection, key: CycleKey, tuning_of: Callable[[int], Published]) -> Case:
@@ -33,7 +33,7 @@ def read_case(connection: sa.Connection, key: CycleKey, tuning_of: Callable[[int
 
     Raises:
         NothingStored: it has no snapshot, or decisions without their work.
-        SnapshotLostError: its snapshot is not there any more.
+        SnapshotLostError: its snapshot no longer exists.
     """
     origin = key.origin
     if origin.snapshot is None:
@@ -54,11 +54,11 @@ def read_case(connection: sa.Connection, key: CycleKey, tuning_of: Callable[[int
 
 
 def _digest(key: CycleKey, tuning: str, decisions: Sequence[StoredOutcome]) -> str:
-    """A key that is equal for equal cycles, also from different databases."""
+    """An identifier that is equal for equal cycles, even from different databases."""
     whole = hashlib.sha256(repr((key.brokerage, key.origin, tuning)).encode())
-    for one in decisions:
-        whole.update(repr((one.outcome, one.reason, sorted(one.assigned.items()))).encode())
-        whole.update(one.work)
+    for outcome in decisions:
+        whole.update(repr((outcome.outcome, outcome.reason, sorted(outcome.assigned.items()))).encode())
+        whole.update(outcome.work)
     return whole.hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""The rows of ``broker.runs``: what-ifs, sweeps and replays that somebody asked for, their progress and results.
+"""The rows of ``broker.runs``: requested what-ifs, sweeps and replays, their progress and results.
 
-Simulations are run by a command and come in when they are done.
+Simulations are run by a command and added when they are done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.store.query_context import Answer
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 LOST_AFTER_S = 60.0
-"""A run whose process has given no sign of life for so long is lost with it."""
+"""Seconds without a sign of life from its process after which a run counts as lost."""
 
 _COLUMNS = """id, kind, asked, subject, state, done, total, created_at, started_at, ended_at, holder, cancel, result,
     problem"""
@@ -24,7 +24,7 @@ _INSERT_RUN = sa.text("""
     INSERT INTO broker.runs (kind, asked, subject) VALUES (:kind, CAST(:asked AS jsonb), :subject) RETURNING id""")
 _COUNT_WAITING_RUNS = sa.text("SELECT count(*) FROM broker.runs WHERE state = 'waiting'")
 _READ_RUN = sa.text(f"SELECT {_COLUMNS} FROM broker.runs WHERE id = :id")  # noqa: S608 - a constant
-# Results are large, and no list shows them.
+# Lists do not show results, which are large.
 _READ_NEWEST_RUNS = sa.text(f"""
     SELECT {_COLUMNS.replace(" result", " NULL AS result")} FROM broker.runs
     WHERE (CAST(:before AS bigint) IS NULL OR id < :before) AND (CAST(:kind AS text) IS NULL OR kind = :kind)
@@ -34,7 +34,7 @@ _INSERT_DONE = sa.text("""
     SELECT :kind, CAST(:asked AS jsonb), :subject, 'done', :total, :total, begun, begun, ended, CAST(:result AS jsonb)
     FROM (SELECT t AS ended, t - make_interval(secs => :took_s) AS begun FROM clock_timestamp() AS t) AS clock
     RETURNING id""")
-# Of the result only what is said of all tasks.
+# The result without the figures of single tasks.
 _READ_NEWEST_ABOUT = sa.text(f"""
     SELECT {_COLUMNS.replace(" result", " result - 'tasks' AS result")} FROM broker.runs
     WHERE state = 'done' AND kind = ANY(:kinds) AND (
@@ -72,17 +72,17 @@ _END_LOST_RUNS = sa.text("""
 
 
 class RunLine(Answer):
-    """A run in short.
+    """A summary of a run.
 
     Attributes:
-        id: its number.
+        id: number of the run.
         kind: ``what_if``, ``sweep``, ``preview``, ``replay`` or ``simulation``.
-        subject: who asked for it.
+        subject: who requested it.
         state: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``.
-        done: how much of ``total`` is done; null before it is known.
-        created_at: when it was asked for.
-        started_at: when it began.
-        ended_at: when it ended.
+        done: completed part of ``total``; null until it is known.
+        created_at: time of the request.
+        started_at: start of the run.
+        ended_at: end of the run.
     """
 
     id: int
@@ -107,7 +107,7 @@ class Run(RunLine):
 
 
 def add(connection: sa.Connection, kind: str, asked: Mapping[str, Any], subject: str) -> int:
-    """Ask for a run; its number."""
+    """Add a waiting run and return its number."""
     values = {"kind": kind, "asked": json.dumps(dict(asked)), "subject": subject}
     return int(connection.execute(_INSERT_RUN, values).scalar_one())
 
@@ -121,15 +121,15 @@ def add_done(
     total: int,
     took_s: float,
 ) -> int:
-    """Keep a run that a command did; its number.
+    """Store a run that a command has done and return its number.
 
     Args:
         connection: to the database.
         kind: of run.
-        asked: what was to be done.
+        asked: the request.
         subject: who did it.
-        result: what came of it, as plain JSON.
-        total: parts of it that were done.
+        result: as plain JSON.
+        total: number of finished parts.
         took_s: seconds from its beginning until now.
     """
     values = {"kind": kind, "subject": subject, "total": total, "took_s": took_s}
@@ -138,58 +138,58 @@ def add_done(
 
 
 def waiting(connection: sa.Connection) -> int:
-    """How many runs wait for their turn."""
+    """The number of waiting runs."""
     return int(connection.execute(_COUNT_WAITING_RUNS).scalar_one())
 
 
 def find(connection: sa.Connection, run: int) -> Run | None:
-    """One run; None when there is none of the number."""
+    """The run of a number; None if there is none."""
     row = connection.execute(_READ_RUN, {"id": run}).one_or_none()
     return None if row is None else Run(**row._mapping)
 
 
 def newest(connection: sa.Connection, most: int, before: int | None = None, kind: str | None = None) -> list[Run]:
-    """Runs without their results, the newest first, with numbers below ``before``; of one kind where it is given."""
+    """Runs without results, newest first, with numbers below ``before`` and of one kind if these are given."""
     values = {"most": most, "before": before, "kind": kind}
     return [Run(**row._mapping) for row in connection.execute(_READ_NEWEST_RUNS, values)]
 
 
 def newest_about(connection: sa.Connection, kinds: Sequence[str], key: str) -> Run | None:
-    """The newest run that was done about this key of the tuning alone, without what it says of single tasks."""
+    """The newest finished run about this tuning key alone, without the figures of single tasks."""
     row = connection.execute(_READ_NEWEST_ABOUT, {"kinds": list(kinds), "key": key}).one_or_none()
     return None if row is None else Run(**row._mapping)
 
 
 def newest_of_keys(connection: sa.Connection, kinds: Sequence[str], keys: Collection[str]) -> Run | None:
-    """The newest run that was done about values of exactly these keys and no rule, without single tasks."""
+    """The newest finished run about values of exactly these keys and no rule, without the figures of single tasks."""
     row = connection.execute(_READ_NEWEST_OF_KEYS, {"kinds": list(kinds), "keys": list(keys)}).one_or_none()
     return None if row is None else Run(**row._mapping)
 
 
 def claim(connection: sa.Connection, holder: str) -> int | None:
-    """Take the run that has waited for longest; None when none does."""
+    """Claim the run that has waited longest and return its number; None if none waits."""
     connection.execute(_END_LOST_RUNS, {"lost_s": LOST_AFTER_S})
-    found = connection.execute(_CLAIM_RUN, {"holder": holder}).scalar()
-    return None if found is None else int(found)
+    number = connection.execute(_CLAIM_RUN, {"holder": holder}).scalar()
+    return None if number is None else int(number)
 
 
 def note_progress(connection: sa.Connection, run: int, done: int, total: int) -> bool:
-    """Note how far a run is; False when it is to end."""
+    """Store the progress of a run; return False if the run is to end."""
     cancel = connection.execute(_SAVE_PROGRESS, {"id": run, "done": done, "total": total}).scalar()
     return cancel is False
 
 
 def note_alive(connection: sa.Connection, run: int) -> bool:
-    """Note that the process of a run is alive; False when the run is to end."""
+    """Store that the process of a run is alive; return False if the run is to end."""
     return connection.execute(_TOUCH_RUN, {"id": run}).scalar() is False
 
 
 def end(connection: sa.Connection, run: int, state: State, result: Any, problem: Mapping[str, Any] | None) -> None:
-    """End a run that is under way; one that has ended stays as it is."""
-    told = {"result": json.dumps(result), "problem": None if problem is None else json.dumps(dict(problem))}
-    connection.execute(_END_RUN, {"id": run, "state": state, **told})
+    """End a running run; a run that has ended stays as it is."""
+    documents = {"result": json.dumps(result), "problem": None if problem is None else json.dumps(dict(problem))}
+    connection.execute(_END_RUN, {"id": run, "state": state, **documents})
 
 
 def cancel(connection: sa.Connection, run: int) -> None:
-    """Have a run end: at once when it waits, soon when it is under way."""
+    """Cancel a run: a waiting one at once, a running one soon."""
     connection.execute(_CANCEL_RUN, {"id": run})

@@ -10,7 +10,7 @@ import pytest
 from broker.engine.job.decision import every_rule
 from broker.snapshot.raw import SourceState
 from tests.engine.toy_cycle import cycle, only
-from tests.engine.toy_rules import KeepAmong, Toy, mask
+from tests.engine.toy_rules import AtMost, KeepAmong, Toy, mask
 
 ALL, NONE = mask([1, 1, 1, 1, 1]), mask([0, 0, 0, 0, 0])
 
@@ -49,6 +49,14 @@ def test_a_rule_that_compares_candidates_fails_the_one_that_it_cut() -> None:
     assert verdicts(first, Toy("b", ALL)) == ["pass", "pass"]
     others = KeepAmong("a", lambda alive: np.arange(alive.shape[1])[None, :] != 0)
     assert verdicts(others, Toy("b", ALL)) == ["fail", "not_reached"]
+
+
+def test_a_rule_that_compares_candidates_passes_those_that_another_or_nothing_decided_about() -> None:
+    every = KeepAmong("b", lambda alive: np.ones_like(alive))
+    assert verdicts(Toy("a", ALL), every) == ["pass", "pass"], (
+        "nothing rejected the candidate, and this rule is the last"
+    )
+    assert verdicts(every, Toy("a", ALL), cuts=[AtMost(-1)]) == ["pass", "pass"], "the first cut did"
 
 
 @pytest.mark.parametrize("name", ["GONE", "S_TEST"])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from broker.rules.contract import Filter
+from broker.rules.production_job.filters.link_full import LinkFull
+from broker.rules.production_job.filters.nucleus_full import NucleusFull
+from broker.rules.production_task.filters.transfer_backlog import TransferBacklog
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
-from tests.rules.builders import holds
+from tests.rules.builders import holds, tuning_for
 
 
 @pytest.mark.parametrize(
@@ -38,3 +44,21 @@ def test_a_cap_of_none_needs_no_figures() -> None:
     assert sources_of_cap(("links",), 0.0) == ()
     assert sources_of_cap(("links",), 0.5) == ("links",)
     assert sources_of_cap(("links",), 1.0) == ("links",)
+
+
+@pytest.mark.parametrize(
+    ("rule", "by_figures"),
+    [
+        (LinkFull(), {"equality": "closes"}),
+        (NucleusFull(), {"equality": "closes"}),
+        (TransferBacklog(), {"cap_of_zero": "closes_with_files"}),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_cap_of_0_that_closes_only_where_files_wait_needs_the_figures(
+    rule: Filter[Any], by_figures: dict[str, str]
+) -> None:
+    (cap,) = rule.keys
+    for value, sources in ((0, ()), (1, ("links",))):
+        assert rule.needs(tuning_for(rule, **{cap: value})) == sources
+        assert rule.configured(by_figures).needs(tuning_for(rule, **{cap: value})) == ("links",)

@@ -72,10 +72,11 @@ def test_a_parent_and_datasets_that_are_not_expanded() -> None:
 
 
 def test_what_prun_writes_is_noted_once_as_without_effect() -> None:
-    task = refine(made(prun()).parameters, Submitter("ada"))
+    task = refine(made(prun()).parameters, Submitter("ada", may_ask_for_one_name=True))
     (note,) = [one for one in task.notes if one.startswith("without effect")]
-    for name in ("cliParams", "osInfo", "uniqueTaskName", "respectSplitRule"):
+    for name in ("cliParams", "osInfo", "respectSplitRule"):
         assert note.count(name) == 1
+    assert "uniqueTaskName" not in note
     assert task.columns["username"] == "ada" and task.columns["splitrule"] == "MF=200,NF=1"
 
 

@@ -102,7 +102,9 @@ def test_a_task_is_not_submitted_with_an_archive_that_is_not_there(ada: Caller, 
 
 
 def test_a_name_is_taken_until_its_task_ended_without_output(shared: Database, ada: Caller, bob: Caller) -> None:
-    task = ada.submitted(prun())
+    told = ada.submit(prun())
+    assert "without effect" in told["message"] and "uniqueTaskName" not in told["message"], "it has an effect"
+    task = row(shared, "SELECT jeditaskid FROM doma_panda.jedi_tasks").jeditaskid
     told = ada.submit(prun())
     assert (told["success"], told["data"]) == (False, 2)
     assert f"jediTaskID={task} is ready" in told["message"] and "--outDS" in told["message"]

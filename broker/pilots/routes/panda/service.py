@@ -1,4 +1,4 @@
-"""What all methods of the pilots' interface share: the database, who calls, what matchers remember, the draw."""
+"""What all methods of the pilots' interface share: the database, identities, the state of matchers, the draw."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ SEED_BITS = 64
 AT_ONCE, WAIT_S = 4, 2.0
 """Requests that are worked on at once, and seconds that one waits for its turn."""
 MOST_REPORTS = 500
-"""In one request: each is a transaction, and a request keeps its place in the lane until the last."""
+"""Most reports in one request: each is a transaction, and a request keeps its place in the lane until the last."""
 AVOIDED = "avoid node: jobs of several tasks fail at this node, so it gets none for a while"
-"""What a pilot of such a node is told, with the status that there are no jobs."""
+"""Message to a pilot of such a node, with the status that there are no jobs."""
 FAILED_HERE = "retry elsewhere: input of jobs that wait here failed at node {node}, which gets them again from {until}"
-"""What a pilot is told for which there are no others."""
+"""Message to a pilot for which there are no others."""
 UNAVAILABLE = (DatabaseUnavailable, exc.OperationalError, exc.TimeoutError)
-"""What is raised when there is no answer in time: no connection, no free one, a lock, a limit."""
+"""Errors raised when there is no answer in time: no connection, no free one, a lock, a limit."""
 
 
 def told_why(missed: NoMatch | None) -> str | None:
-    """What the pilot of a node that gets no jobs, or not those that wait, is told; None: as any other.
+    """The message to the pilot of a node that gets no jobs, or not those that wait; None: as for any other.
 
+    >>> from datetime import datetime
     >>> told_why(NoMatch("Q", RETRY_ELSEWHERE, {}, "n1", datetime(2026, 8, 1, 12, 30)))
     'retry elsewhere: input of jobs that wait here failed at node n1, which gets them again from 2026-08-01T12:30:00'
     """
@@ -47,9 +48,9 @@ class PilotService:
     """The service behind the routes.
 
     Attributes:
-        database: of an installation of its own.
-        identify: who calls.
-        views: what matchers remember between requests.
+        database: database of a standalone installation.
+        identify: identifies callers.
+        views: state that matchers keep between requests.
         lane: where requests are worked on, so that pilots take a share of the connections and no more.
     """
 
@@ -59,9 +60,9 @@ class PilotService:
     lane: Lane = field(default_factory=lambda: Lane("pilots", AT_ONCE, WAIT_S))
 
     def generator(self) -> np.random.Generator:
-        """The randomness of one draw."""
+        """The random generator of one draw."""
         return np.random.default_rng(secrets.randbits(SEED_BITS))
 
     def own_jobs_only(self, request: JobRequest, who: Identity) -> JobRequest:
-        """The request of somebody without a role: for jobs of that user."""
+        """The request of a user without the role, limited to that user's jobs."""
         return replace(request, user=who.name[:250])

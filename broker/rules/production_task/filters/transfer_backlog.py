@@ -21,8 +21,8 @@ class TransferBacklogOptions(Options):
 class TransferBacklog(Filter[TaskPairs]):
     """Rejects nuclei to which more files than the cap wait to be transferred. Not for tasks of negative t1Weight.
 
-    A nucleus of which nothing is known has no backlog. A cap of 0 closes every nucleus. Source: ATLAS Production Task
-    Brokerage, transfer backlogs.
+    A nucleus without link data counts as one without a backlog. A cap of 0 closes every nucleus. Source: ATLAS
+    Production Task Brokerage, transfer backlogs.
     """
 
     name = "transfer_backlog"
@@ -43,8 +43,8 @@ class TransferBacklog(Filter[TaskPairs]):
     options: TransferBacklogOptions = TransferBacklogOptions()
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
-        """A cap of 0 closes every nucleus whatever is known of the links."""
-        return sources_of_cap(self.sources, tuning.number(CAP))
+        """The links, except at a cap of 0 that closes every nucleus without them."""
+        return sources_of_cap(self.sources, tuning.number(CAP), self.options.cap_of_zero == "closes_all")
 
     def applies(self, pairs: TaskPairs) -> Bools:
         """Tasks whose t1Weight (split rule ``TW``) is not negative."""
@@ -56,5 +56,5 @@ class TransferBacklog(Filter[TaskPairs]):
         return below_cap(files, cap) if self.options.cap_of_zero == "closes_all" else np.asarray(~(files > cap))
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """Files waiting; none where nothing is known."""
+        """The waiting files; 0 if unknown."""
         return against_cap(pairs.facts.backlog_files, pairs.tuning.number(CAP), CAP)
